@@ -1,0 +1,83 @@
+"""Durable AI agent sessions: one Flow run of the Dex engine is one session.
+
+Build a Flow (`dex_agents.builtin_loop.create_builtin_agent_session_flow`), run it on an `AgentWorker`, talk to its
+sessions through an `AgentSessionClient`. `dex_agents.engine.LocalEngine` is an engine in this process; a Dex
+Server takes its place by its address alone.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+from dex_agents.codecs.attributes import build_session_registry, session_codecs
+from dex_agents.errors import *  # noqa: F403  # the tree of errors is public as a whole
+from dex_agents.errors import __all__ as _errors
+from dex_agents.runner.contract import AgentFrameworkRunner, EditsToolArguments
+from dex_agents.runner.event_writer import AgentEventWriter
+from dex_agents.runner.outcomes import (
+    AgentTurnOutcome,
+    DeferredToolCall,
+    ToolCallsRequested,
+    ToolExecutionResult,
+    TurnCompleted,
+    TurnContinued,
+)
+from dex_agents.runner.turn_context import AgentTurnContext, DeferredToolExecution
+from dex_agents.session.client import AgentSessionClient, WaitingSession
+from dex_agents.session.events import SessionEvents
+from dex_agents.session.flow import AgentSessionFlow, create_agent_session_flow
+from dex_agents.session.options import AgentSessionOptions
+from dex_agents.session.worker import AgentWorker
+from dex_agents.texts import OUTCOME_UNKNOWN_TOOL_RESULT
+from dex_agents.wire.events import AgentEvent
+from dex_agents.wire.interrupts import AgentInterrupt
+from dex_agents.wire.messages import AgentMessage, AgentUserMessage, FrameworkMessage, QueuedMessage
+from dex_agents.wire.sessions import SessionSummary
+from dex_agents.wire.snapshots import AgentSnapshot, SessionProgress
+from dex_agents.wire.tool_calls import AgentToolCall, ResolvedToolPolicy, ToolApproval, ToolEffect, ToolPolicy
+from dex_agents.wire.usage import AgentUsage, add_agent_usage, empty_agent_usage
+
+__version__: Final = "0.5.0"
+
+__all__ = [
+    "OUTCOME_UNKNOWN_TOOL_RESULT",
+    "AgentEvent",
+    "AgentEventWriter",
+    "AgentFrameworkRunner",
+    "AgentInterrupt",
+    "AgentMessage",
+    "AgentSessionClient",
+    "AgentSessionFlow",
+    "AgentSessionOptions",
+    "AgentSnapshot",
+    "AgentToolCall",
+    "AgentTurnContext",
+    "AgentTurnOutcome",
+    "AgentUsage",
+    "AgentUserMessage",
+    "AgentWorker",
+    "DeferredToolCall",
+    "DeferredToolExecution",
+    "EditsToolArguments",
+    "FrameworkMessage",
+    "QueuedMessage",
+    "ResolvedToolPolicy",
+    "SessionEvents",
+    "SessionProgress",
+    "SessionSummary",
+    "ToolApproval",
+    "ToolCallsRequested",
+    "ToolEffect",
+    "ToolExecutionResult",
+    "ToolPolicy",
+    "TurnCompleted",
+    "TurnContinued",
+    "WaitingSession",
+    "__version__",
+    "add_agent_usage",
+    "build_session_registry",
+    "create_agent_session_flow",
+    "empty_agent_usage",
+    "session_codecs",
+    *_errors,
+]

@@ -1,0 +1,52 @@
+"""Every shared number, in one place: each is checked where the value enters and named in the error."""
+
+from __future__ import annotations
+
+from typing import Final
+
+__all__ = [
+    "MAX_EVENT_TEXT_BYTES",
+    "MAX_IDENTIFIER_CHARACTERS",
+    "MAX_JSON_DEPTH",
+    "MAX_MODEL_CALL_ATTEMPTS",
+    "MAX_MODEL_CALL_SECONDS",
+    "MAX_TOOL_ARGUMENTS_BYTES",
+    "MAX_TOOL_CALLS_PER_RESPONSE",
+    "MAX_TOOL_CALL_ATTEMPTS",
+    "MAX_TOOL_OUTPUT_BYTES",
+    "MAX_TOOL_SCHEMA_BYTES",
+    "MAX_USER_TEXT_BYTES",
+]
+
+MAX_USER_TEXT_BYTES: Final = 1024 * 1024
+"""One user message, as UTF-8."""
+
+MAX_TOOL_ARGUMENTS_BYTES: Final = 1024 * 1024
+"""The arguments of one tool call, as UTF-8; longer ones are answered to the model as a failure."""
+
+MAX_TOOL_OUTPUT_BYTES: Final = 1024 * 1024
+"""The stored output of one tool call, as UTF-8; the rest is cut and a note says how much."""
+
+MAX_TOOL_CALLS_PER_RESPONSE: Final = 128
+"""Calls in one model response; the ones after it are answered as not run."""
+
+MAX_EVENT_TEXT_BYTES: Final = 64 * 1024
+"""One text inside a live event; the rest is cut there, and stands whole in the snapshot."""
+
+MAX_IDENTIFIER_CHARACTERS: Final = 256
+"""Session IDs, message IDs and interrupt IDs."""
+
+MAX_MODEL_CALL_ATTEMPTS: Final = 3
+"""Attempts of one `RunModel` Step before the turn fails."""
+
+MAX_MODEL_CALL_SECONDS: Final = 30 * 60
+"""Time for all attempts of one `RunModel` Step."""
+
+MAX_TOOL_CALL_ATTEMPTS: Final = 3
+"""Attempts of one `CallTool` Step; a `CallSingleAttemptTool` Step has one."""
+
+MAX_JSON_DEPTH: Final = 128
+"""Levels of objects and arrays in the arguments of a tool call, and in a tool's schema."""
+
+MAX_TOOL_SCHEMA_BYTES: Final = 256 * 1024
+"""The JSON Schema of one tool, as JSON text."""

@@ -1,0 +1,85 @@
+"""What a framework implements to run inside a session."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Protocol, runtime_checkable
+
+from dex_agents.runner.outcomes import AgentTurnOutcome, ToolExecutionResult
+from dex_agents.runner.turn_context import AgentTurnContext, DeferredToolExecution
+from dex_agents.wire.messages import FrameworkMessage
+from dex_agents.wire.tool_calls import AgentToolCall
+
+__all__ = ["AgentFrameworkRunner", "EditsToolArguments"]
+
+
+class AgentFrameworkRunner(Protocol):
+    """Thinks for a session: one model call at a time, one tool call at a time.
+
+    One runner serves every session of its Flow type at once, so it keeps no session's state in itself.
+    """
+
+    async def run_model_step(self, turn: AgentTurnContext) -> AgentTurnOutcome:
+        """Make at most one model call and say what follows.
+
+        Build the call from `turn` alone. Raise for an unexpected failure.
+
+        Args:
+            turn: The turn as committed.
+
+        Durability:
+            Runs inside `RunModel`. After a crash or an exception it runs again from the same committed state,
+            up to `limits.MAX_MODEL_CALL_ATTEMPTS` times; then the turn fails and the session goes on.
+        """
+        ...
+
+    async def execute_deferred_tool_call(self, call: DeferredToolExecution) -> ToolExecutionResult:
+        """Run one tool call.
+
+        Args:
+            call: The call as committed.
+
+        Raises:
+            ToolExecutionError: The outcome is known and final: recorded `failed`, not retried.
+            ToolOutcomeUnknownError: It may have taken effect: recorded `outcome_unknown`, never sent again.
+
+        Durability:
+            Runs inside `CallTool` or `CallSingleAttemptTool`, chosen by the effect. Any other exception, and
+            a lost Worker, is a failed attempt: repeated for `read` and `idempotent_write`, recorded
+            `outcome_unknown` for the others.
+        """
+        ...
+
+    def build_user_message(self, text: str) -> FrameworkMessage:
+        """Return a user's text as a message of the framework; pure."""
+        ...
+
+    def build_unfinished_turn_messages(
+        self, turn_messages: Sequence[FrameworkMessage], open_calls: Sequence[AgentToolCall], note: str
+    ) -> Sequence[FrameworkMessage]:
+        """Return what closes the transcript of a turn that failed or was cancelled; pure.
+
+        Args:
+            turn_messages: This turn's stored messages, in order.
+            open_calls: Final records of calls whose result is not among those messages, in the asked order.
+            note: One sentence on why the turn ended.
+
+        Returns:
+            A result for each of `open_calls`, then the note: after them every stored call has its result.
+        """
+        ...
+
+
+@runtime_checkable
+class EditsToolArguments(Protocol):
+    """A runner that can check arguments which a person changed before approving."""
+
+    def prepare_tool_arguments(
+        self, tool_name: str, arguments: str, tool_source_reference: str | None
+    ) -> str:
+        """Return the JSON text that would run for these arguments.
+
+        Raises:
+            InvalidInputError: The arguments do not fit the tool; the text says where.
+        """
+        ...

@@ -1,0 +1,105 @@
+"""What one model call leads to."""
+
+from __future__ import annotations
+
+import msgspec
+
+from dex_agents.wire.messages import FrameworkMessage
+from dex_agents.wire.tool_calls import ResolvedToolPolicy
+from dex_agents.wire.usage import AgentUsage
+
+__all__ = [
+    "AgentTurnOutcome",
+    "DeferredToolCall",
+    "ToolCallsRequested",
+    "ToolExecutionResult",
+    "TurnCompleted",
+    "TurnContinued",
+]
+
+
+class DeferredToolCall(msgspec.Struct, frozen=True, kw_only=True):
+    """A tool call that the model asked for and the session is to run in its own Step.
+
+    Attributes:
+        tool_call_id: From `AgentTurnContext.assign_tool_call_id`.
+        model_call_id: The model's own ID.
+        tool_name: The tool as the model named it.
+        arguments: The model's original text.
+        policy: Effect and approval after policies were merged.
+        effective_arguments: The JSON text to run, when it differs from `arguments`.
+        ordered: Whether the call waits for the earlier ordered writes of its response.
+        tool_source_reference: Given back with the execution; opaque to the session.
+        refusal: Set when the call can never run (no such tool, arguments that do not fit): it is recorded
+            `failed` with this text at once, nobody is asked and no tool Step runs.
+        not_run_reason: Set when the call is not to run although it could: recorded `not_run` with this text.
+    """
+
+    tool_call_id: str
+    model_call_id: str
+    tool_name: str
+    arguments: str
+    policy: ResolvedToolPolicy
+    effective_arguments: str | None = None
+    ordered: bool = False
+    tool_source_reference: str | None = None
+    refusal: str | None = None
+    not_run_reason: str | None = None
+
+
+class TurnCompleted(msgspec.Struct, frozen=True, kw_only=True):
+    """The turn ends.
+
+    Attributes:
+        new_messages: Every message of the turn that was not stored yet, in order.
+        usage: What this model call consumed.
+        turn_error: Set to end the turn as failed, without a retry; the messages are stored all the same.
+    """
+
+    new_messages: tuple[FrameworkMessage, ...]
+    usage: AgentUsage
+    turn_error: str | None = None
+
+
+class ToolCallsRequested(msgspec.Struct, frozen=True, kw_only=True):
+    """The model asked for tools; it is called again when all of them have a final record.
+
+    Attributes:
+        framework_run_state: Given back to the next model call of the turn; not empty, opaque to the session.
+        tool_calls: At least one, in the model's order.
+        usage: What this model call consumed.
+        new_messages: Messages to store now; a runner may also hold them back until the turn ends.
+    """
+
+    framework_run_state: str
+    tool_calls: tuple[DeferredToolCall, ...]
+    usage: AgentUsage
+    new_messages: tuple[FrameworkMessage, ...] = ()
+
+
+class TurnContinued(msgspec.Struct, frozen=True, kw_only=True):
+    """The model is called again in the same turn, without tools in between.
+
+    Attributes:
+        framework_run_state: Given back to the next model call of the turn; not empty, opaque to the session.
+        new_messages: Messages to store now; the last one is a user message when the provider needs one.
+        usage: What this model call consumed.
+    """
+
+    framework_run_state: str
+    new_messages: tuple[FrameworkMessage, ...]
+    usage: AgentUsage
+
+
+AgentTurnOutcome = TurnCompleted | ToolCallsRequested | TurnContinued
+"""What `AgentFrameworkRunner.run_model_step` returns."""
+
+
+class ToolExecutionResult(msgspec.Struct, frozen=True):
+    """What a tool returned.
+
+    Attributes:
+        output: What the model reads; cut at `limits.MAX_TOOL_OUTPUT_BYTES`.
+    """
+
+    output: str

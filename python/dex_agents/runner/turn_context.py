@@ -1,0 +1,127 @@
+"""What a runner is given: one turn as committed, and one tool call to run."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Final
+
+from dex_agents.codecs.unicode_text import replace_lone_surrogates
+from dex_agents.limits import MAX_IDENTIFIER_CHARACTERS
+from dex_agents.runner.event_writer import AgentEventWriter
+from dex_agents.tools.effects import resolve_tool_policy
+from dex_agents.wire.messages import AgentMessage
+from dex_agents.wire.tool_calls import AgentToolCall, ResolvedToolPolicy, ToolEffect, ToolPolicy
+
+__all__ = ["AgentTurnContext", "DeferredToolExecution"]
+
+_MAX_MODEL_CALL_ID_CHARACTERS: Final = MAX_IDENTIFIER_CHARACTERS - 16
+"""Leaves room for the `#<k>` that makes an ID unique."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class AgentTurnContext:
+    """One turn as it is committed; the only thing a model call may be built from.
+
+    Attributes:
+        flow_id: The session ID.
+        turn_id: `turn-<n>`.
+        attempt: Which attempt of this `RunModel` Step it is, from 1.
+        messages: Every stored message in sequence order, this turn's user message included.
+        framework_run_state: What the latest `ToolCallsRequested` or `TurnContinued` of this turn left, or
+            `None` for the turn's first model call.
+        tool_calls: This turn's records in the order in which the calls were asked; all final when
+            `run_model_step` runs.
+        events: Speaks to live viewers.
+        tool_policies: The session's policies by tool name; they win over a tool's own declaration.
+        default_tool_effect: The effect of a tool that declares none.
+        used_tool_call_ids: Every tool call ID that the session has used so far.
+    """
+
+    flow_id: str
+    turn_id: str
+    attempt: int
+    messages: Sequence[AgentMessage]
+    framework_run_state: str | None
+    tool_calls: Sequence[AgentToolCall]
+    events: AgentEventWriter
+    tool_policies: Mapping[str, ToolPolicy]
+    default_tool_effect: ToolEffect
+    used_tool_call_ids: Collection[str]
+    _assigned: set[str] = field(default_factory=set[str], repr=False, compare=False)
+
+    @property
+    def is_resuming(self) -> bool:
+        """Whether an earlier model call of this turn was committed."""
+        return self.framework_run_state is not None
+
+    def recorded_tool_call(self, tool_call_id: str) -> AgentToolCall | None:
+        """Return this turn's record of a call, or `None`."""
+        return next((call for call in self.tool_calls if call.tool_call_id == tool_call_id), None)
+
+    def resolve_tool_policy(
+        self, tool_name: str, declared: ToolEffect | None = None, requires_approval: bool | None = None
+    ) -> ResolvedToolPolicy:
+        """Merge a tool's declaration with the session's policy for it.
+
+        Args:
+            tool_name: The name that policies are keyed by.
+            declared: The effect the tool declares; `None` for the session's default.
+            requires_approval: What the tool declares; `None` follows the effect.
+        """
+        return resolve_tool_policy(
+            declared if declared is not None else self.default_tool_effect,
+            requires_approval,
+            self.tool_policies.get(tool_name),
+        )
+
+    def assign_tool_call_id(self, model_call_id: str) -> str:
+        """Return an ID for a new call that no call of the session has.
+
+        It is the model's ID, or that with `#<k>` when the model repeats itself or gives none; a very long ID
+        is cut first. The same committed state and the same calls in the same order give the same IDs.
+        """
+        base = replace_lone_surrogates(model_call_id)[:_MAX_MODEL_CALL_ID_CHARACTERS] or "call"
+        candidate, k = base, 1
+        while candidate in self.used_tool_call_ids or candidate in self._assigned:
+            k += 1
+            candidate = f"{base}#{k}"
+        self._assigned.add(candidate)
+        return candidate
+
+
+@dataclass(frozen=True, kw_only=True)
+class DeferredToolExecution:
+    """One tool call to run, inside its own Step.
+
+    Attributes:
+        flow_id: The session ID.
+        turn_id: The turn that asked.
+        tool_call_id: The call.
+        tool_name: The tool as the model named it.
+        arguments: The JSON text to run.
+        effect: After policies; it chose the tool Step.
+        attempt: Which attempt of the tool Step it is, from 1.
+        idempotency_key: `<session>/<turn>/<tool call>`: the same on every attempt and unique to the call.
+            Opaque to receivers.
+        events: Speaks to live viewers.
+        heartbeat: Tells the engine that the attempt is alive and keeps a JSON value for the next attempt.
+            The session sends plain heartbeats by itself.
+        cancelled: Set when the turn is cancelled while the tool runs on this Worker; a tool that can stop
+            early may look at it.
+        tool_source_reference: What the call was deferred with.
+    """
+
+    flow_id: str
+    turn_id: str
+    tool_call_id: str
+    tool_name: str
+    arguments: str
+    effect: ToolEffect
+    attempt: int
+    idempotency_key: str
+    events: AgentEventWriter
+    heartbeat: Callable[[str], Awaitable[None]]
+    cancelled: asyncio.Event
+    tool_source_reference: str | None = None

@@ -1,0 +1,372 @@
+"""Starting sessions and talking to them."""
+
+from __future__ import annotations
+
+import asyncio
+import math
+import time
+import uuid
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from datetime import timedelta
+from typing import Final, Self
+
+import msgspec
+from dex import (
+    ActiveStepSearchMode,
+    AsyncClient,
+    AttributeMatch,
+    ClientOptions,
+    DexServiceError,
+    FlowConfig,
+    FlowNotActiveOrNotFoundError,
+    IdReusePolicy,
+    LongPollTimeoutError,
+    RequestTimeoutError,
+    RPCInvokeOptions,
+    StartFlowOptions,
+    WaitForAttributeOptions,
+    WorkerTarget,
+)
+
+from dex_agents.codecs.attributes import build_session_registry
+from dex_agents.errors import InvalidInputError, SessionClosedError, SessionTimeoutError
+from dex_agents.session.blob_cache import FetchingBlobCache
+from dex_agents.session.calls import SessionCalls
+from dex_agents.session.events import SessionEvents
+from dex_agents.session.flow import AgentSessionFlow
+from dex_agents.session.input_checks import require_identifier, require_json_object, require_user_text
+from dex_agents.session.persistence import INTERRUPTS, RECEIPTS, SETTLED_TURNS, TOOL_CALLS, map_instance
+from dex_agents.wire.interrupts import AgentInterrupt
+from dex_agents.wire.messages import AgentUserMessage
+from dex_agents.wire.rpc_values import (
+    CancelTurnRequest,
+    CloseSessionRequest,
+    CommandReply,
+    ResolveInterruptRequest,
+    SendUserMessageRequest,
+)
+from dex_agents.wire.sessions import SessionSummary
+from dex_agents.wire.snapshots import AgentSnapshot, SessionProgress
+from dex_agents.wire.step_inputs import SessionStepInput
+from dex_agents.wire.tool_calls import ApprovalDecision
+
+__all__ = ["AgentSessionClient", "WaitingSession"]
+
+_SEARCH_PAGE: Final = 100
+_POLL_SECONDS: Final = 20.0
+
+
+class WaitingSession(msgspec.Struct, frozen=True):
+    """A session that waits on a person.
+
+    Attributes:
+        session_id: The session.
+        interrupts: What it asks, oldest first.
+    """
+
+    session_id: str
+    interrupts: tuple[AgentInterrupt, ...]
+
+
+class AgentSessionClient:
+    """Talks to the sessions of one Flow.
+
+    Where a method returns `bool`, `True` means that *this* call took effect, and `False` that it was done before
+    or that there was nothing to do; nothing changed then. A call that meets a restarting engine is repeated by
+    itself for a few seconds, and takes effect once all the same.
+
+    Every method raises `SessionNotFoundError`, `SessionClosedError` or `SessionUnavailableError` where it applies.
+    """
+
+    def __init__(self, client: AsyncClient, flow: AgentSessionFlow) -> None:
+        """Wrap a client of the SDK, whose Registry came from `build_session_registry` with this same flow.
+
+        Args:
+            client: The SDK's client; its owner closes it.
+            flow: The sessions' Flow.
+        """
+        self._client = client
+        self._flow = flow
+        self._calls = SessionCalls(client)
+
+    @classmethod
+    @asynccontextmanager
+    async def connect(cls, flow: AgentSessionFlow, *, server_address: str) -> AsyncIterator[Self]:
+        """Open a client of its own for one Flow and close it afterwards.
+
+        Args:
+            flow: The sessions' Flow.
+            server_address: The engine, such as `LocalEngine.server_address` or a Dex Server's address.
+        """
+        cache = FetchingBlobCache(server_address)
+        options = ClientOptions(server_address=server_address, worker_target=WorkerTarget(pull=True))
+        client = AsyncClient(build_session_registry(flow), cache, options)
+        try:
+            yield cls(client, flow)
+        finally:
+            await client.close()
+            cache.close()
+
+    async def start_session(
+        self,
+        session_id: str,
+        *,
+        first_message: str | AgentUserMessage | None = None,
+        start_environment: dict[str, str] | None = None,
+    ) -> None:
+        """Start a session.
+
+        Args:
+            session_id: Names it for ever; at most 256 characters, none of `/`, `$`, `:` or a control character.
+            first_message: Begins the first turn in the same commit.
+            start_environment: Says where this program ran; kept with the session, never read.
+
+        Raises:
+            SessionAlreadyExistsError: The ID was used before.
+            InvalidInputError: The ID or the message breaks a rule.
+        """
+        require_identifier("session_id", session_id, forbidden="/$:")
+        start = SessionStepInput(
+            start_environment=start_environment or {},
+            first_message=None if first_message is None else _checked_message(first_message),
+        )
+        options = StartFlowOptions(
+            id_reuse_policy=IdReusePolicy.DISALLOW,
+            ignore_already_started=True,
+            request_id=uuid.uuid4().hex,
+            config_override=FlowConfig(
+                active_step_search_mode=ActiveStepSearchMode.WITH_WAIT_FOR
+            ),
+        )
+        await self._calls.repeat(
+            session_id, lambda: self._client.start_flow(self._flow, session_id, start, options)
+        )
+
+    async def send_user_message(self, session_id: str, message: str | AgentUserMessage) -> bool:
+        """Send a message: it begins a turn, or waits until the turns before it are over.
+
+        Args:
+            session_id: The session.
+            message: The text, or a message with an ID of its own: the same ID twice is one message.
+
+        Returns:
+            `False` when a message with this ID was accepted before.
+
+        Raises:
+            InvalidInputError: The text is blank or longer than `limits.MAX_USER_TEXT_BYTES`.
+        """
+        checked = _checked_message(message)
+        instance = map_instance(checked.message_id or "")
+        request = SendUserMessageRequest(checked.message_id or "", checked.text, uuid.uuid4().hex)
+        options = RPCInvokeOptions(
+            lock_attribute_map_instances=(RECEIPTS.lock(instance),),
+            load_attribute_map_instances=(RECEIPTS.load(instance),),
+        )
+        reply = await self._calls.repeat(
+            session_id,
+            lambda: self._client.invoke_rpc(
+                self._flow.send_user_message, session_id, request, options=options
+            ),
+        )
+        return _took_effect(session_id, reply)
+
+    async def resolve_interrupt(
+        self,
+        session_id: str,
+        interrupt_id: str,
+        decision: ApprovalDecision,
+        *,
+        reason: str | None = None,
+        arguments: str | None = None,
+    ) -> bool:
+        """Decide whether a tool call may run.
+
+        Args:
+            session_id: The session.
+            interrupt_id: From `AgentInterrupt.interrupt_id`; two open questions are never mixed up.
+            decision: `"approve"` or `"reject"`.
+            reason: Shown to the model on a rejection.
+            arguments: JSON text of an object to run instead; checked against the tool's schema.
+
+        Returns:
+            `False` when somebody decided before or the question fell away.
+
+        Raises:
+            InvalidInputError: The decision or the arguments break a rule; the question stays open.
+        """
+        require_identifier("interrupt_id", interrupt_id)
+        if decision not in ("approve", "reject"):
+            raise InvalidInputError("decision", 'must be "approve" or "reject"')
+        if reason is not None:
+            require_user_text("reason", reason)
+        if arguments is not None:
+            if decision == "reject":
+                raise InvalidInputError("arguments", "only an approval can change them")
+            require_json_object("arguments", arguments)
+        instance = map_instance(interrupt_id)
+        tool_call_id = interrupt_id.partition(":")[2]
+        request = ResolveInterruptRequest(
+            interrupt_id, decision, uuid.uuid4().hex, reason=reason, arguments=arguments
+        )
+        options = RPCInvokeOptions(
+            lock_attribute_map_instances=(RECEIPTS.lock(instance),),
+            load_attribute_map_instances=(
+                RECEIPTS.load(instance),
+                INTERRUPTS.load(instance),
+                TOOL_CALLS.load(map_instance(tool_call_id or interrupt_id)),
+            ),
+        )
+        reply = await self._calls.repeat(
+            session_id,
+            lambda: self._client.invoke_rpc(
+                self._flow.resolve_interrupt, session_id, request, options=options
+            ),
+        )
+        return _took_effect(session_id, reply)
+
+    async def cancel_turn(self, session_id: str, turn_id: str | None = None) -> bool:
+        """Cancel the running turn.
+
+        Calls that were not started do not run; running ones are told, and have
+        `AgentSessionOptions.cancel_grace` to end with a known result.
+
+        Args:
+            session_id: The session.
+            turn_id: Cancel only this turn.
+
+        Returns:
+            `False` when no such turn runs or it is being cancelled already.
+        """
+        request = CancelTurnRequest(uuid.uuid4().hex, turn_id)
+        reply = await self._calls.repeat(
+            session_id, lambda: self._client.invoke_rpc(self._flow.cancel_turn, session_id, request)
+        )
+        return _took_effect(session_id, reply)
+
+    async def close_session(self, session_id: str, *, timeout: float = 60.0) -> SessionSummary:
+        """End a session and wait until it has ended; one that has ended already is left as it is.
+
+        A running turn is cancelled first; messages that no turn took are kept in the transcript.
+
+        Args:
+            session_id: The session.
+            timeout: Seconds to wait for the end.
+
+        Raises:
+            SessionTimeoutError: It has not ended yet; it will.
+        """
+        deadline = time.monotonic() + timeout
+        request = CloseSessionRequest(uuid.uuid4().hex)
+        try:
+            await self._calls.repeat(
+                session_id, lambda: self._client.invoke_rpc(self._flow.close_session, session_id, request)
+            )
+        except SessionClosedError:
+            pass  # Somebody else closed it: the summary is the same.
+        while (left := deadline - time.monotonic()) > 0:
+            try:
+                poll = timedelta(seconds=math.ceil(min(left, _POLL_SECONDS)))
+                result = await self._calls.repeat(
+                    session_id, lambda poll=poll: self._client.wait_for_flow(session_id, poll)
+                )
+            except (LongPollTimeoutError, RequestTimeoutError):
+                continue
+            return result.single_output(SessionSummary)
+        raise SessionTimeoutError(session_id, "closed", timeout)
+
+    async def get_agent_snapshot(self, session_id: str) -> AgentSnapshot:
+        """Return the whole session as of one commit; also after it closed."""
+        cursor = await self._calls.repeat(session_id, lambda: self._latest_cursor(session_id))
+        snapshot = await self._calls.repeat(
+            session_id, lambda: self._client.invoke_rpc(self._flow.get_agent_snapshot, session_id)
+        )
+        return msgspec.structs.replace(snapshot, event_cursor=cursor)
+
+    async def get_progress(self, session_id: str) -> SessionProgress:
+        """Return where a session stands; cheap, however long it is."""
+        return await self._calls.repeat(
+            session_id, lambda: self._client.invoke_rpc(self._flow.get_progress, session_id)
+        )
+
+    def events(self, session_id: str, *, cursor: str | None = None) -> SessionEvents:
+        """Return the session's live events, from a cursor or from the oldest one that is kept."""
+        return SessionEvents(self._client, self._flow.event_stream, session_id, cursor)
+
+    async def wait_for_idle(self, session_id: str, *, timeout: float = 60.0) -> SessionProgress:
+        """Wait until no turn runs and no message is queued, or the session has closed.
+
+        Args:
+            session_id: The session.
+            timeout: Seconds to wait.
+
+        Raises:
+            SessionTimeoutError: The session is still busy, or waits on a person.
+        """
+        deadline = time.monotonic() + timeout
+        while True:
+            progress = await self.get_progress(session_id)
+            if progress.status != "running" and not progress.queued_message_count:
+                return progress
+            await self._wait_for_settled_turn(session_id, progress.settled_turns, deadline, timeout)
+
+    async def waiting_sessions(self) -> AsyncIterator[WaitingSession]:
+        """Find every session of this Flow that waits on a person, with what to show."""
+        query = f'FlowType = "{self._flow.get_flow_type()}" AND ActiveStepTypes = "AwaitToolApproval"'
+        token = ""
+        while True:
+            page = await self._client.search_flows(query, _SEARCH_PAGE, token)
+            for entry in page.flows:
+                progress = await self.get_progress(entry.flow_id)
+                if progress.interrupts:
+                    yield WaitingSession(entry.flow_id, progress.interrupts)
+            token = page.next_page_token
+            if not token:
+                return
+
+    async def _wait_for_settled_turn(
+        self, session_id: str, settled: int, deadline: float, timeout: float
+    ) -> None:
+        while True:
+            left = deadline - time.monotonic()
+            if left <= 0:
+                raise SessionTimeoutError(session_id, "idle", timeout)
+            # The engine counts whole seconds, so the last bit is cut off on this side.
+            options = WaitForAttributeOptions(request_timeout=timedelta(seconds=math.ceil(min(left, _POLL_SECONDS))))
+            wait = self._client.wait_for_attribute_match(
+                session_id, SETTLED_TURNS, AttributeMatch.greater_than(settled), options
+            )
+            try:
+                await asyncio.wait_for(wait, left)
+                return
+            except (TimeoutError, LongPollTimeoutError, RequestTimeoutError):
+                continue
+            except FlowNotActiveOrNotFoundError:
+                return
+            except DexServiceError as error:
+                await self._calls.pause_or_raise(session_id, error, deadline)
+
+    async def _latest_cursor(self, session_id: str) -> str | None:
+        page = await self._client.list_stream_messages(session_id, self._flow.event_stream, 1)
+        return page.messages[0].resume_token if page.messages else None
+
+
+def _checked_message(message: str | AgentUserMessage) -> AgentUserMessage:
+    if isinstance(message, str):
+        message = AgentUserMessage(message)
+    text = require_user_text("text", message.text)
+    if message.message_id is None:
+        return AgentUserMessage(text, uuid.uuid4().hex)
+    return AgentUserMessage(text, require_identifier("message_id", message.message_id))
+
+
+def _took_effect(session_id: str, reply: CommandReply) -> bool:
+    match reply.verdict:
+        case "applied":
+            return True
+        case "already_done":
+            return False
+        case "session_closing":
+            raise SessionClosedError(session_id)
+        case "invalid":
+            raise InvalidInputError(reply.field, reply.problem)

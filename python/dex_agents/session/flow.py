@@ -1,0 +1,103 @@
+"""The session Flow: one run is one session, under any runner."""
+
+from __future__ import annotations
+
+from dex import Flow, PersistenceSchema, StepList, Stream
+
+from dex_agents.errors import InvalidInputError
+from dex_agents.runner.contract import AgentFrameworkRunner
+from dex_agents.session.flow_graph import FlowGraph, StepClasses
+from dex_agents.session.options import AgentSessionOptions
+from dex_agents.session.persistence import build_event_stream, build_schema
+from dex_agents.session.rpcs import SessionRpcs
+from dex_agents.session.runtime import SessionRuntime
+from dex_agents.session.steps.call_tool import CallSingleAttemptTool, CallTool, RecordToolFailure
+from dex_agents.session.steps.cancel_turn import CancelTurn
+from dex_agents.session.steps.lifecycle import AwaitUserMessage, CloseSession, StartSession
+from dex_agents.session.steps.run_model import FailTurn, ResumeTurn, RunModel
+from dex_agents.session.steps.waits import AwaitEarlierWrite, AwaitToolApproval
+from dex_agents.wire.step_inputs import SessionStepInput
+
+__all__ = ["AgentSessionFlow", "create_agent_session_flow"]
+
+_STEP_CLASSES = StepClasses(
+    await_user_message=AwaitUserMessage,
+    run_model=RunModel,
+    fail_turn=FailTurn,
+    resume_turn=ResumeTurn,
+    cancel_turn=CancelTurn,
+    close_session=CloseSession,
+    call_tool=CallTool,
+    call_single_attempt_tool=CallSingleAttemptTool,
+    record_tool_failure=RecordToolFailure,
+    await_tool_approval=AwaitToolApproval,
+    await_earlier_write=AwaitEarlierWrite,
+)
+
+
+class AgentSessionFlow(SessionRpcs, Flow[SessionStepInput]):
+    """Durable agent sessions under one runner.
+
+    Build it once in a process and hand the same object to the Worker and to every client.
+
+    Attributes:
+        options: What the application chose.
+    """
+
+    def __init__(
+        self, runner: AgentFrameworkRunner, flow_type: str, options: AgentSessionOptions | None = None
+    ) -> None:
+        """Create the Flow.
+
+        Args:
+            runner: Thinks for the sessions.
+            flow_type: Names this kind of agent on the engine; Workers with the same name share its sessions.
+            options: Defaults to `AgentSessionOptions()`.
+
+        Raises:
+            InvalidInputError: `flow_type` is blank.
+        """
+        if not flow_type.strip():
+            raise InvalidInputError("flow_type", "must not be blank")
+        self.options = options if options is not None else AgentSessionOptions()
+        self._flow_type = flow_type
+        self._events = build_event_stream(self.options.event_stream_capacity_bytes)
+        self._runtime = SessionRuntime(runner, self.options, self._events)
+        self._graph = FlowGraph(_STEP_CLASSES, self.options)
+
+    @property
+    def event_stream(self) -> Stream[str]:
+        """The Stream of live events; `AgentSessionClient.events` reads it."""
+        return self._events
+
+    def get_flow_type(self) -> str:
+        """Return the Flow type on the engine."""
+        return self._flow_type
+
+    def get_steps(self) -> StepList[SessionStepInput]:
+        """Return the Steps; their class names are their names in history and search."""
+        runtime, graph = self._runtime, self._graph
+        return StepList.start_step(StartSession(runtime, graph)).other_steps(
+            AwaitUserMessage(runtime, graph),
+            RunModel(runtime, graph),
+            FailTurn(runtime, graph),
+            ResumeTurn(graph),
+            CancelTurn(runtime, graph),
+            CloseSession(runtime, graph),
+            CallTool(runtime),
+            CallSingleAttemptTool(runtime),
+            RecordToolFailure(runtime),
+            AwaitToolApproval(runtime, graph),
+            AwaitEarlierWrite(runtime, graph),
+        )
+
+    def get_persistence_schema(self) -> PersistenceSchema:
+        """Return what a session stores."""
+        return build_schema(self._events)
+
+
+def create_agent_session_flow(
+    runner: AgentFrameworkRunner, flow_type: str, options: AgentSessionOptions | None = None
+) -> AgentSessionFlow:
+    """Return a session Flow; the same as calling `AgentSessionFlow`."""
+    return AgentSessionFlow(runner, flow_type, options)

@@ -1,0 +1,239 @@
+"""Which Step follows which, with what options: the session Flow as data.
+
+::
+
+    StartSession ─► AwaitUserMessage ─message─► RunModel ─answer─► AwaitUserMessage
+                          │                     │  ▲  └─failed for good─► FailTurn ─► AwaitUserMessage
+                          └close─► CloseSession │  └──────────── ResumeTurn ◄─ all calls final
+                                                └─tools─► AwaitToolApproval ─► AwaitEarlierWrite ─► CallTool
+                                                                                  CallSingleAttemptTool
+                                                 (a tool Step that failed for good ─► RecordToolFailure)
+    cancel_turn ─► CancelTurn ─► AwaitUserMessage
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from datetime import timedelta
+from typing import Final, assert_never
+
+from dex import (
+    AttributeMapLoad,
+    RetryPolicy,
+    Step,
+    StepDecision,
+    StepMovement,
+    StepOptions,
+    go_to_many,
+)
+
+from dex_agents.limits import MAX_MODEL_CALL_ATTEMPTS, MAX_MODEL_CALL_SECONDS, MAX_TOOL_CALL_ATTEMPTS
+from dex_agents.session.options import AgentSessionOptions
+from dex_agents.session.persistence import (
+    EARLIER_WRITES,
+    FINISHED_CALLS,
+    INBOX,
+    MESSAGES,
+    TOOL_CALLS,
+    TOOL_DECISIONS,
+    TURN_GATE,
+    map_instance,
+)
+from dex_agents.session.state import CallModel, SessionChange, StartToolCalls, ToolStart, WaitForUser
+from dex_agents.session.steps.liveness import HEARTBEAT_TIMEOUT
+from dex_agents.wire.sessions import AgentTurnState
+from dex_agents.wire.step_inputs import IdleStepInput, ToolStepInput, TurnStepInput
+from dex_agents.wire.tool_calls import ToolEffect
+
+__all__ = ["UNTIL_IT_WORKS", "FlowGraph", "StepClasses"]
+
+UNTIL_IT_WORKS: Final = RetryPolicy(
+    initial_interval=timedelta(seconds=1),
+    backoff_coefficient=2.0,
+    maximum_interval=timedelta(seconds=30),
+    total_duration=timedelta(days=3650),
+)
+"""Steps that only keep the books have no side effect and must never end a session: they wait for a Worker that
+can do it, such as one that reads a newer format."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class StepClasses:
+    """The Step classes of a session Flow; their names are the Step names in history and search."""
+
+    await_user_message: type[Step[IdleStepInput]]
+    run_model: type[Step[TurnStepInput]]
+    fail_turn: type[Step[TurnStepInput]]
+    resume_turn: type[Step[TurnStepInput]]
+    cancel_turn: type[Step[TurnStepInput]]
+    close_session: type[Step[IdleStepInput]]
+    call_tool: type[Step[ToolStepInput]]
+    call_single_attempt_tool: type[Step[ToolStepInput]]
+    record_tool_failure: type[Step[ToolStepInput]]
+    await_tool_approval: type[Step[ToolStepInput]]
+    await_earlier_write: type[Step[ToolStepInput]]
+
+
+class FlowGraph:
+    """Builds the movements of a session Flow."""
+
+    def __init__(self, steps: StepClasses, options: AgentSessionOptions) -> None:
+        """Bind Step classes to options."""
+        self._steps = steps
+        self._options = options
+
+    @property
+    def steps_of_a_turn(self) -> tuple[type[Step[object]], ...]:
+        """The Steps that can be active while a turn runs, its running tool Steps apart."""
+        steps = self._steps
+        return (
+            steps.run_model,
+            steps.fail_turn,
+            steps.resume_turn,
+            steps.await_tool_approval,
+            steps.await_earlier_write,
+        )  # type: ignore[return-value]  # the SDK's Step is invariant, and a selector only names it
+
+    @property
+    def tool_steps(self) -> tuple[type[Step[ToolStepInput]], ...]:
+        """The Steps in which a tool runs, and the one that records its failure."""
+        return (self._steps.call_tool, self._steps.call_single_attempt_tool, self._steps.record_tool_failure)
+
+    def follow(self, change: SessionChange, turn: AgentTurnState) -> StepDecision:
+        """Return the decision that follows a change.
+
+        Args:
+            change: What is being committed.
+            turn: The turn as it becomes; for `WaitForUser` the turn that ended.
+        """
+        match change.next_step:
+            case CallModel():
+                return go_to_many(self.call_model(turn))
+            case StartToolCalls(starts):
+                return go_to_many(
+                    *(self._start_tool(start, turn) for start in starts), self._join(turn, len(starts))
+                )
+            case WaitForUser():
+                return go_to_many(self.await_user_message())
+            case _:
+                assert_never(change.next_step)
+
+    def await_user_message(self) -> StepMovement[IdleStepInput]:
+        """Wait for a message or the end of the session."""
+        options = StepOptions(
+            wait_for_retry=UNTIL_IT_WORKS,
+            execute_retry=UNTIL_IT_WORKS,
+            execute_lock_attributes=(TURN_GATE.lock(),),
+            execute_load_channels=(INBOX,),
+        )
+        return StepMovement.of(self._steps.await_user_message, IdleStepInput(), options=options)
+
+    def close_session(self) -> StepMovement[IdleStepInput]:
+        """End the session."""
+        options = StepOptions(execute_retry=UNTIL_IT_WORKS, execute_load_channels=(INBOX,))
+        return StepMovement.of(self._steps.close_session, IdleStepInput(), options=options)
+
+    def call_model(self, turn: AgentTurnState) -> StepMovement[TurnStepInput]:
+        """Call the model with everything that is stored."""
+        calls = _loads(turn.tool_call_ids)
+        on_failure = StepOptions(
+            execute_retry=UNTIL_IT_WORKS,
+            execute_load_attribute_maps=(MESSAGES,),
+            execute_load_attribute_map_instances=calls,
+        )
+        options = StepOptions(
+            execute_method_timeout=self._options.model_call_timeout,
+            heartbeat_timeout=HEARTBEAT_TIMEOUT,
+            execute_retry=RetryPolicy(
+                initial_interval=timedelta(seconds=1),
+                maximum_attempts=MAX_MODEL_CALL_ATTEMPTS,
+                total_duration=timedelta(seconds=MAX_MODEL_CALL_SECONDS),
+            ),
+            execute_load_attribute_maps=(MESSAGES,),
+            execute_load_attribute_map_instances=calls,
+        ).on_execute_failure_proceed_to(self._steps.fail_turn, on_failure)
+        return StepMovement.of(
+            self._steps.run_model, TurnStepInput(turn.number, turn.response_index), options=options
+        )
+
+    def cancel_turn(self, turn: AgentTurnState) -> StepMovement[TurnStepInput]:
+        """End a turn; which calls it has by then is not known yet, so all of them are loaded."""
+        options = StepOptions(
+            wait_for_retry=UNTIL_IT_WORKS,
+            execute_retry=UNTIL_IT_WORKS,
+            wait_for_load_attribute_maps=(TOOL_CALLS,),
+            execute_load_attribute_maps=(MESSAGES, TOOL_CALLS),
+            execute_load_channel_maps=(FINISHED_CALLS, TOOL_DECISIONS, EARLIER_WRITES),
+        )
+        return StepMovement.of(
+            self._steps.cancel_turn, TurnStepInput(turn.number, turn.response_index), options=options
+        )
+
+    def run_tool(self, step: ToolStepInput, effect: ToolEffect) -> StepMovement[ToolStepInput]:
+        """Run a call, in the Step that its effect asks for."""
+        if effect.may_run_again:
+            step_class, attempts = self._steps.call_tool, MAX_TOOL_CALL_ATTEMPTS
+        else:
+            step_class, attempts = self._steps.call_single_attempt_tool, 1
+        own = _loads((step.tool_call_id,))
+        options = StepOptions(
+            execute_method_timeout=self._options.tool_call_timeout,
+            heartbeat_timeout=HEARTBEAT_TIMEOUT,
+            execute_retry=RetryPolicy(initial_interval=timedelta(seconds=1), maximum_attempts=attempts),
+            execute_load_attribute_map_instances=own,
+        ).on_execute_failure_proceed_to(
+            self._steps.record_tool_failure,
+            StepOptions(execute_retry=UNTIL_IT_WORKS, execute_load_attribute_map_instances=own),
+        )
+        return StepMovement.of(step_class, step, options=options)
+
+    def await_earlier_write(self, step: ToolStepInput) -> StepMovement[ToolStepInput]:
+        """Wait for the ordered write before this one."""
+        options = StepOptions(
+            wait_for_retry=UNTIL_IT_WORKS,
+            execute_retry=UNTIL_IT_WORKS,
+            execute_load_attribute_map_instances=_loads((step.tool_call_id,)),
+            execute_load_channel_map_instances=(
+                TOOL_DECISIONS.load_messages(map_instance(step.tool_call_id)),
+            ),
+        )
+        return StepMovement.of(self._steps.await_earlier_write, step, options=options)
+
+    def _start_tool(self, start: ToolStart, turn: AgentTurnState) -> StepMovement[ToolStepInput]:
+        step = ToolStepInput(
+            turn_number=turn.number,
+            response_index=turn.response_index,
+            tool_call_id=start.tool_call.tool_call_id,
+            next_write_id=start.next_write_id,
+            follows_write=start.follows_write,
+        )
+        match start.begins_with:
+            case "call":
+                return self.run_tool(step, start.tool_call.effect)
+            case "earlier_write":
+                return self.await_earlier_write(step)
+            case "approval":
+                return self._await_tool_approval(step)
+            case _:
+                assert_never(start.begins_with)
+
+    def _await_tool_approval(self, step: ToolStepInput) -> StepMovement[ToolStepInput]:
+        options = StepOptions(
+            wait_for_retry=UNTIL_IT_WORKS,
+            execute_retry=UNTIL_IT_WORKS,
+            execute_load_attribute_map_instances=_loads((step.tool_call_id,)),
+            execute_load_channel_map_instances=(
+                EARLIER_WRITES.load_messages(map_instance(step.tool_call_id)),
+            ),
+        )
+        return StepMovement.of(self._steps.await_tool_approval, step, options=options)
+
+    def _join(self, turn: AgentTurnState, calls: int) -> StepMovement[TurnStepInput]:
+        options = StepOptions(wait_for_retry=UNTIL_IT_WORKS, execute_retry=UNTIL_IT_WORKS)
+        step = TurnStepInput(turn.number, turn.response_index, calls_to_join=calls)
+        return StepMovement.of(self._steps.resume_turn, step, options=options)
+
+
+def _loads(tool_call_ids: Iterable[str]) -> tuple[AttributeMapLoad, ...]:
+    return tuple(TOOL_CALLS.load(map_instance(one)) for one in tool_call_ids)

@@ -1,0 +1,58 @@
+"""What a caller hands in, checked before anything is sent."""
+
+from __future__ import annotations
+
+import msgspec
+
+from dex_agents.codecs.unicode_text import replace_lone_surrogates
+from dex_agents.errors import InvalidInputError
+from dex_agents.limits import MAX_IDENTIFIER_CHARACTERS, MAX_TOOL_ARGUMENTS_BYTES, MAX_USER_TEXT_BYTES
+
+__all__ = ["require_identifier", "require_json_object", "require_user_text"]
+
+
+def require_identifier(field: str, value: str, forbidden: str = "") -> str:
+    """Return an ID that can name something for ever.
+
+    Raises:
+        InvalidInputError: It is blank, too long, or has a character that the engine cannot store.
+    """
+    if not value.strip():
+        raise InvalidInputError(field, "must not be blank")
+    if len(value) > MAX_IDENTIFIER_CHARACTERS:
+        raise InvalidInputError(field, f"has {len(value)} characters, the limit is {MAX_IDENTIFIER_CHARACTERS}")
+    for character in value:
+        if character in forbidden or not character.isprintable():
+            raise InvalidInputError(field, f"must not contain {character!r}")
+    return value
+
+
+def require_user_text(field: str, text: str) -> str:
+    """Return text of a person as it is stored; a lone surrogate becomes U+FFFD.
+
+    Raises:
+        InvalidInputError: It is blank or longer than `limits.MAX_USER_TEXT_BYTES`.
+    """
+    if not text.strip():
+        raise InvalidInputError(field, "must not be blank")
+    healed = replace_lone_surrogates(text)
+    size = len(healed.encode())
+    if size > MAX_USER_TEXT_BYTES:
+        raise InvalidInputError(field, f"has {size} bytes, the limit is {MAX_USER_TEXT_BYTES}")
+    return healed
+
+
+def require_json_object(field: str, text: str) -> str:
+    """Return JSON text of an object.
+
+    Raises:
+        InvalidInputError: It is longer than `limits.MAX_TOOL_ARGUMENTS_BYTES`, or no JSON object.
+    """
+    size = len(text.encode("utf-8", "surrogatepass"))
+    if size > MAX_TOOL_ARGUMENTS_BYTES:
+        raise InvalidInputError(field, f"has {size} bytes, the limit is {MAX_TOOL_ARGUMENTS_BYTES}")
+    try:
+        msgspec.json.decode(text, type=dict[str, msgspec.Raw])
+    except (msgspec.DecodeError, UnicodeEncodeError) as error:
+        raise InvalidInputError(field, f"must be a JSON object: {error}") from None
+    return text

@@ -1,0 +1,132 @@
+"""Where a session's state lives: Attributes, maps, Channels, and the Stream of events.
+
+Plain Attributes travel with every Step, so they are small. What grows with the session is in maps, of which a
+Step loads only the instances that it names.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+from urllib.parse import quote
+
+from dex import (
+    Attribute,
+    AttributeIndex,
+    AttributeMap,
+    Channel,
+    ChannelMap,
+    IndexType,
+    PersistenceSchema,
+    Stream,
+)
+
+from dex_agents.wire.interrupts import AgentInterrupt
+from dex_agents.wire.messages import MessageChunk, QueuedMessage
+from dex_agents.wire.sessions import SessionRecord
+from dex_agents.wire.signals import (
+    CancelledTurn,
+    CommandReceipt,
+    EarlierWrite,
+    FinishedToolCall,
+    ToolDecision,
+    WakeUp,
+)
+from dex_agents.wire.tool_calls import AgentToolCall
+
+__all__ = [
+    "CLOSING",
+    "EARLIER_WRITES",
+    "FINISHED_CALLS",
+    "INBOX",
+    "INTERRUPTS",
+    "MESSAGES",
+    "RECEIPTS",
+    "RECORD",
+    "SETTLED_TURNS",
+    "STATUS",
+    "TOOL_CALLS",
+    "TOOL_DECISIONS",
+    "TURN_GATE",
+    "WAKE_UPS",
+    "build_event_stream",
+    "build_schema",
+    "chunk_instance",
+    "map_instance",
+    "response_instance",
+]
+
+STATUS: Final = Attribute("status", str, AttributeIndex(IndexType.KEYWORD, "AgentSessionStatus"))
+"""`idle`, `running` or `closed`; searchable."""
+
+RECORD: Final = Attribute("session", SessionRecord)
+"""Written by one Step at a time: whichever holds the turn."""
+
+SETTLED_TURNS: Final = Attribute("settled_turns", int)
+"""How many turns have ended; missing until the session has begun. A client waits for it to grow."""
+
+TURN_GATE: Final = Attribute("cancelled_turn", CancelledTurn)
+"""The latest turn that was asked to cancel. Its lock keeps a new turn from beginning while a cancellation of
+the old one is being committed, so a cancellation never stops the wrong turn's Steps."""
+
+CLOSING: Final = Attribute("closing", bool)
+"""Set once the session was asked to end: from then on it accepts nothing."""
+
+MESSAGES: Final = AttributeMap("messages", MessageChunk)
+TOOL_CALLS: Final = AttributeMap("tool_calls", AgentToolCall)
+INTERRUPTS: Final = AttributeMap("interrupts", AgentInterrupt)
+"""Open ones only."""
+
+RECEIPTS: Final = AttributeMap("command_receipts", CommandReceipt)
+"""By message ID or interrupt ID; locked by the command that would write one, so a command takes effect once."""
+
+INBOX: Final = Channel("inbox", QueuedMessage)
+"""Accepted messages in their order. No Step waits on it: a wait would take a message before its turn is
+committed, and for that moment the message would be nowhere to be seen."""
+
+WAKE_UPS: Final = Channel("wake_ups", WakeUp)
+"""What an idle session waits on; at least one for every message in the inbox."""
+
+TOOL_DECISIONS: Final = ChannelMap("tool_decisions", ToolDecision)
+EARLIER_WRITES: Final = ChannelMap("earlier_writes", EarlierWrite)
+FINISHED_CALLS: Final = ChannelMap("finished_calls", FinishedToolCall)
+
+
+def build_event_stream(capacity_bytes: int) -> Stream[str]:
+    """Return the Stream of events; the SDK wants one object for each Flow type."""
+    return Stream("events", str, capacity_bytes)
+
+
+def build_schema(events: Stream[str]) -> PersistenceSchema:
+    """Return everything that a session Flow stores."""
+    return PersistenceSchema.of(
+        STATUS,
+        RECORD,
+        SETTLED_TURNS,
+        TURN_GATE,
+        CLOSING,
+        MESSAGES,
+        TOOL_CALLS,
+        INTERRUPTS,
+        RECEIPTS,
+        INBOX,
+        WAKE_UPS,
+        TOOL_DECISIONS,
+        EARLIER_WRITES,
+        FINISHED_CALLS,
+        events,
+    )
+
+
+def map_instance(identifier: str) -> str:
+    """Return the key of a map instance for an ID that a model or a client chose; the SDK refuses `/`."""
+    return quote(identifier, safe=":#@ ")
+
+
+def chunk_instance(first_sequence: int) -> str:
+    """Return the key of a message chunk; keys sort as the messages do."""
+    return f"{first_sequence:012d}"
+
+
+def response_instance(turn_number: int, response_index: int) -> str:
+    """Return the key under which the calls of one model response report that they are final."""
+    return f"{turn_number}.{response_index}"

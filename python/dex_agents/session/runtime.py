@@ -1,0 +1,60 @@
+"""What the Steps and RPCs of one session Flow share on a Worker: the runner, the options, and calls in flight."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+
+from dex import Stream
+
+from dex_agents.runner.contract import AgentFrameworkRunner
+from dex_agents.session.options import AgentSessionOptions
+
+__all__ = ["SessionRuntime", "utc_now"]
+
+
+def utc_now() -> datetime:
+    """Return the time, with its zone."""
+    return datetime.now(UTC)
+
+
+@dataclass(frozen=True)
+class SessionRuntime:
+    """Shared by the Steps and RPCs of a session Flow.
+
+    Attributes:
+        runner: Thinks for the sessions.
+        options: What the application chose.
+        events: The Flow's event Stream.
+        clock: Tells the time of records.
+    """
+
+    runner: AgentFrameworkRunner
+    options: AgentSessionOptions
+    events: Stream[str]
+    clock: Callable[[], datetime] = utc_now
+    _cancel_signals: dict[str, set[asyncio.Event]] = field(default_factory=dict[str, set[asyncio.Event]])
+
+    @contextmanager
+    def cancel_signal(self, session_id: str) -> Iterator[asyncio.Event]:
+        """Yield an event that is set when a turn of the session is cancelled on this Worker.
+
+        The signal is a courtesy: a call on another Worker is told by the engine when its grace has passed.
+        """
+        signal = asyncio.Event()
+        waiting = self._cancel_signals.setdefault(session_id, set())
+        waiting.add(signal)
+        try:
+            yield signal
+        finally:
+            waiting.discard(signal)
+            if not waiting:
+                self._cancel_signals.pop(session_id, None)
+
+    def signal_cancel(self, session_id: str) -> None:
+        """Tell the calls of a session that run on this Worker."""
+        for signal in self._cancel_signals.get(session_id, ()):
+            signal.set()

@@ -1,0 +1,79 @@
+"""The Step that ends a turn because a person wished so."""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+from dex import AsyncContext, ChannelMap, Context, Step, StepDecision, Timer, Wait, dead_end
+
+from dex_agents import texts
+from dex_agents.session.flow_graph import FlowGraph
+from dex_agents.session.persistence import (
+    EARLIER_WRITES,
+    FINISHED_CALLS,
+    TOOL_DECISIONS,
+    response_instance,
+)
+from dex_agents.session.runtime import SessionRuntime
+from dex_agents.session.steps.commit import commit_change
+from dex_agents.session.steps.event_stream import step_events
+from dex_agents.session.steps.run_model import closing_messages
+from dex_agents.session.steps.turn_loading import load_record, load_tool_call, load_turn
+from dex_agents.session.transitions.turns import cancel_turn, cancelled_tool_calls
+from dex_agents.wire.step_inputs import TurnStepInput
+
+__all__ = ["CancelTurn"]
+
+_TURN_CHANNELS: Final[tuple[ChannelMap[Any], ...]] = (FINISHED_CALLS, TOOL_DECISIONS, EARLIER_WRITES)
+
+
+class CancelTurn(Step[TurnStepInput]):
+    """Waits a while for running calls to end with a known result, then ends the turn.
+
+    The command that schedules it has stopped the turn's other Steps in the same commit.
+
+    Durability:
+        Only writes state: a repeat writes the same. Calls that were never sent are recorded `not_run`; a write
+        that was still running is recorded `outcome_unknown`.
+    """
+
+    def __init__(self, runtime: SessionRuntime, graph: FlowGraph) -> None:
+        """Bind the Step to its Flow."""
+        self._runtime = runtime
+        self._graph = graph
+
+    def wait_for(self, context: Context, input: TurnStepInput) -> Wait:
+        """Wait for the running calls, as long as the grace lasts."""
+        self._runtime.signal_cancel(context.flow_id)
+        turn = load_record(context).turn
+        if turn is None or turn.number != input.turn_number:
+            return Wait.skip_immediately()
+        calls = [load_tool_call(context, one) for one in turn.waiting_call_ids]
+        running = sum(call.status == "running" for call in calls)
+        if not running:
+            return Wait.skip_immediately()
+        instance = response_instance(turn.number, turn.response_index)
+        reports = FINISHED_CALLS.size(context, instance) + running
+        return Wait.any_of(
+            FINISHED_CALLS.for_n(instance, reports),
+            Timer.by_duration(self._runtime.options.cancel_grace),
+        )
+
+    async def execute(self, context: AsyncContext, input: TurnStepInput) -> StepDecision:
+        """End the turn."""
+        before = load_turn(context, input.turn_number)
+        if before is None:
+            return dead_end()
+        now = self._runtime.clock()
+        after = cancelled_tool_calls(before, now)
+        closing = closing_messages(self._runtime, after, texts.TURN_CANCELLED_NOTE)
+        change = cancel_turn(before, after, closing, now)
+        with step_events(context, self._runtime, before.turn.turn_id) as events:
+            events.write_all(change.events)
+        for channels in _TURN_CHANNELS:
+            for instance in channels.get_all_instance_keys(context):
+                for message in channels.pending_messages(context, instance):
+                    channels.delete(context, instance, message.message_id)
+        commit_change(context, change, ended_turn=before.turn, loaded_messages=before.messages)
+        decision = self._graph.follow(change, before.turn)
+        return decision.with_canceling_steps(*self._graph.tool_steps, *self._graph.steps_of_a_turn)

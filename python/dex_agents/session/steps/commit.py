@@ -1,0 +1,118 @@
+"""The *commit* half of a Step: what a transition decided becomes Attribute writes."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+
+import msgspec
+from dex import Context
+
+from dex_agents.session.persistence import (
+    EARLIER_WRITES,
+    FINISHED_CALLS,
+    INTERRUPTS,
+    MESSAGES,
+    RECEIPTS,
+    RECORD,
+    SETTLED_TURNS,
+    STATUS,
+    TOOL_CALLS,
+    TOOL_DECISIONS,
+    chunk_instance,
+    map_instance,
+    response_instance,
+)
+from dex_agents.session.state import SessionChange
+from dex_agents.session.transitions.messages import ChunkPlan, plan_chunks, plan_joined_chunks
+from dex_agents.session.transitions.tool_calls import approval_interrupt_id
+from dex_agents.wire.messages import AgentMessage
+from dex_agents.wire.sessions import AgentTurnState
+from dex_agents.wire.signals import EarlierWrite, FinishedToolCall, ToolDecision
+from dex_agents.wire.step_inputs import ToolStepInput
+from dex_agents.wire.tool_calls import AgentToolCall
+
+__all__ = ["close_interrupts", "commit_change", "commit_finished_call", "write_tool_calls"]
+
+
+def commit_change(
+    context: Context,
+    change: SessionChange,
+    *,
+    ended_turn: AgentTurnState | None = None,
+    loaded_messages: Sequence[AgentMessage] | None = None,
+) -> None:
+    """Write a change; it becomes durable with the Step's result, whole or not at all.
+
+    Args:
+        context: The Step attempt.
+        change: What to write.
+        ended_turn: The turn that the change ends, if it does.
+        loaded_messages: Every stored message, when the Step has them: then small chunks may be joined.
+    """
+    record = change.record
+    if change.new_messages:
+        if loaded_messages is None:
+            plan = plan_chunks(record.open_chunks, change.new_messages)
+        else:
+            plan = plan_joined_chunks(record.open_chunks, loaded_messages, change.new_messages)
+        _write_chunks(context, plan)
+        if plan.open_chunks != record.open_chunks:
+            record = msgspec.structs.replace(record, open_chunks=plan.open_chunks)
+    RECORD.set(context, record)
+    STATUS.set(context, change.status)
+    write_tool_calls(context, change.tool_calls)
+    for interrupt in change.opened_interrupts:
+        INTERRUPTS.set(context, map_instance(interrupt.interrupt_id), interrupt)
+    close_interrupts(context, change.closed_interrupts)
+    if ended_turn is not None:
+        SETTLED_TURNS.set(context, ended_turn.number)
+        for tool_call_id in ended_turn.tool_call_ids:
+            RECEIPTS.delete(context, map_instance(approval_interrupt_id(tool_call_id)))
+
+
+def write_tool_calls(context: Context, calls: Iterable[AgentToolCall]) -> None:
+    """Write tool call records."""
+    for call in calls:
+        TOOL_CALLS.set(context, map_instance(call.tool_call_id), call)
+
+
+def close_interrupts(context: Context, interrupt_ids: Iterable[str]) -> None:
+    """Remove questions that were answered or fell away."""
+    for interrupt_id in interrupt_ids:
+        INTERRUPTS.delete(context, map_instance(interrupt_id))
+
+
+def commit_finished_call(
+    context: Context, step: ToolStepInput, call: AgentToolCall, *, failed_write_id: str | None = None
+) -> None:
+    """Write a final record and tell those who wait: the join, and the ordered write that comes next.
+
+    Args:
+        context: The Step attempt.
+        step: The call's place in its response.
+        call: Its final record.
+        failed_write_id: For a skipped write: the one because of which it was skipped.
+    """
+    write_tool_calls(context, (call,))
+    FINISHED_CALLS.publish(
+        context,
+        response_instance(step.turn_number, step.response_index),
+        FinishedToolCall(call.tool_call_id),
+    )
+    if step.next_write_id is None:
+        return
+    following = map_instance(step.next_write_id)
+    if call.status == "succeeded":
+        EARLIER_WRITES.publish(context, following, EarlierWrite())
+    else:
+        # The next write waits for a person or for this one; whichever it is, it need not wait any more.
+        failed = failed_write_id or call.tool_call_id
+        EARLIER_WRITES.publish(context, following, EarlierWrite(failed_write_id=failed))
+        TOOL_DECISIONS.publish(context, following, ToolDecision(failed_write_id=failed))
+
+
+def _write_chunks(context: Context, plan: ChunkPlan) -> None:
+    for key in plan.deletes:
+        MESSAGES.delete(context, chunk_instance(key))
+    for chunk in plan.writes:
+        MESSAGES.set(context, chunk_instance(chunk.messages[0].sequence), chunk)

@@ -1,0 +1,165 @@
+"""Live events of one Step attempt, joined and sent in batches."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
+from typing import Final
+
+import msgspec
+from dex import AsyncContext
+
+from dex_agents.codecs.events import encode_events
+from dex_agents.codecs.unicode_text import cut_to_bytes
+from dex_agents.limits import MAX_EVENT_TEXT_BYTES
+from dex_agents.session.runtime import SessionRuntime
+from dex_agents.wire.events import AgentEvent, ReasoningDelta, TextDelta, ToolCallProgress
+from dex_agents.wire.tool_calls import AgentToolCall
+
+__all__ = ["StepEvents", "step_events"]
+
+_FLUSH_SECONDS: Final = 0.05
+"""A viewer sees text at most this late; a faster model costs no more Stream messages."""
+
+_BATCH_CHARACTERS: Final = 32 * 1024
+"""A Stream message stays far below the 4 MiB that a Dex client can receive."""
+
+
+class StepEvents:
+    """The `AgentEventWriter` of one Step attempt.
+
+    Writing never waits. What is written after `close` is dropped.
+
+    Durability:
+        Events reach viewers before the Step commits. When the attempt is lost, the next one writes them again
+        under its higher attempt number.
+    """
+
+    def __init__(self, context: AsyncContext, runtime: SessionRuntime, turn_id: str | None) -> None:
+        """Bind the events to a Step attempt; see `step_events`."""
+        self._context = context
+        self._stream = runtime.events
+        self._turn_id = turn_id
+        self._clock = runtime.clock
+        self._seq = 0
+        self._batch: list[AgentEvent] = []
+        self._characters = 0
+        self._timer: asyncio.TimerHandle | None = None
+        self._closed = False
+
+    def write(self, event: AgentEvent) -> None:
+        """Write one event; texts beyond `limits.MAX_EVENT_TEXT_BYTES` are cut in it."""
+        if self._closed:
+            return
+        self._seq += 1
+        framed = msgspec.structs.replace(
+            _cut(event),
+            seq=self._seq,
+            attempt=self._context.attempt,
+            step=self._context.step_execution_id,
+            at=self._clock(),
+            turn_id=event.turn_id or self._turn_id,
+        )
+        self._batch.append(framed)
+        self._characters += _weight(framed)
+        self._schedule()
+
+    def write_all(self, events: Iterable[AgentEvent]) -> None:
+        """Write events in order."""
+        for event in events:
+            self.write(event)
+
+    def write_text_delta(self, text: str) -> None:
+        """Add text to the answer that is being given."""
+        self._write_delta(TextDelta, text)
+
+    def write_reasoning_delta(self, text: str) -> None:
+        """Add text to the visible reasoning."""
+        self._write_delta(ReasoningDelta, text)
+
+    def write_tool_progress(self, tool_call_id: str, text: str) -> None:
+        """Report how a tool call is getting on."""
+        if text:
+            self.write(ToolCallProgress(tool_call_id=tool_call_id, text=text))
+
+    def close(self) -> None:
+        """Send what is left and take no more."""
+        self._flush()
+        self._closed = True
+
+    def _write_delta(self, kind: type[TextDelta] | type[ReasoningDelta], text: str) -> None:
+        if not text or self._closed:
+            return
+        last = self._batch[-1] if self._batch else None
+        if isinstance(last, kind) and len(last.text) + len(text) <= _BATCH_CHARACTERS:
+            self._batch[-1] = msgspec.structs.replace(last, text=last.text + text)
+            self._characters += len(text)
+            self._schedule()
+        else:
+            for start in range(0, len(text), _BATCH_CHARACTERS):
+                self.write(kind(text=text[start : start + _BATCH_CHARACTERS]))
+
+    def _schedule(self) -> None:
+        if self._characters >= _BATCH_CHARACTERS:
+            self._flush()
+        elif self._timer is None:
+            self._timer = asyncio.get_running_loop().call_later(_FLUSH_SECONDS, self._flush)
+
+    def _flush(self) -> None:
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
+        if self._batch and not self._closed:
+            message = encode_events(self._batch)
+            self._batch, self._characters = [], 0
+            self._stream.write(self._context, message)
+
+
+@contextmanager
+def step_events(
+    context: AsyncContext, runtime: SessionRuntime, turn_id: str | None
+) -> Iterator[StepEvents]:
+    """Yield the events of a Step attempt, and send what is left when the block ends.
+
+    Args:
+        context: The attempt.
+        runtime: The session Flow.
+        turn_id: The turn that events without one of their own belong to.
+    """
+    events = StepEvents(context, runtime, turn_id)
+    try:
+        yield events
+    finally:
+        events.close()
+
+
+def _weight(event: AgentEvent) -> int:
+    texts = (getattr(event, name) for name in event.__struct_fields__)
+    size = 200 + sum(len(value) for value in texts if isinstance(value, str))
+    call = getattr(event, "tool_call", None)
+    if isinstance(call, AgentToolCall):
+        size += len(call.arguments) + len(call.output or "") + len(call.error or "")
+    return size
+
+
+def _cut(event: AgentEvent) -> AgentEvent:
+    changes: dict[str, object] = {}
+    for name in event.__struct_fields__:
+        value = getattr(event, name)
+        if isinstance(value, str) and len(value) * 4 > MAX_EVENT_TEXT_BYTES:
+            changes[name] = _cut_text(value)
+        elif isinstance(value, msgspec.Struct):
+            inner = {
+                field: _cut_text(text)
+                for field in value.__struct_fields__
+                if isinstance(text := getattr(value, field), str) and len(text) * 4 > MAX_EVENT_TEXT_BYTES
+            }
+            if inner:
+                changes[name] = msgspec.structs.replace(value, **inner)
+    return msgspec.structs.replace(event, **changes) if changes else event
+
+
+def _cut_text(text: str) -> str:
+    # A lone surrogate has no UTF-8 length, so the cut is made on what can be sent.
+    return cut_to_bytes(text.encode("utf-8", "replace").decode(), MAX_EVENT_TEXT_BYTES)

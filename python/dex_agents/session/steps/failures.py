@@ -1,0 +1,23 @@
+"""What an exhausted Step says about why it failed."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from dex import RecoveryErrorInfo
+
+from dex_agents.codecs.unicode_text import cut_to_bytes, replace_lone_surrogates
+
+__all__ = ["describe_failure"]
+
+_MAX_BYTES: Final = 4 * 1024
+"""A traceback-like message must not crowd out the conversation."""
+
+
+def describe_failure(recovery: RecoveryErrorInfo | None) -> str:
+    """Return the error of a Step's last attempt as one bounded line of text for records and the model."""
+    if recovery is None:
+        return "the attempt failed and its error was lost"
+    detail = recovery.detail or "no details"
+    text = f"{recovery.error_type}: {detail}" if recovery.error_type else detail
+    return cut_to_bytes(replace_lone_surrogates(text), _MAX_BYTES)

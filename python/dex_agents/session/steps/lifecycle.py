@@ -1,0 +1,138 @@
+"""Steps outside a turn: the session begins, waits for a message, and ends."""
+
+from __future__ import annotations
+
+from dex import (
+    AsyncContext,
+    Context,
+    Step,
+    StepDecision,
+    StepOptions,
+    Wait,
+    force_complete_if_channels_empty,
+    go_to_many,
+)
+
+from dex_agents import texts
+from dex_agents.session.flow_graph import UNTIL_IT_WORKS, FlowGraph
+from dex_agents.session.persistence import CLOSING, INBOX, RECORD, SETTLED_TURNS, STATUS, WAKE_UPS
+from dex_agents.session.runtime import SessionRuntime
+from dex_agents.session.steps.commit import commit_change
+from dex_agents.session.steps.event_stream import step_events
+from dex_agents.session.steps.turn_loading import load_record
+from dex_agents.session.transitions.closing import close_session, summarize_session
+from dex_agents.session.transitions.turns import begin_turn
+from dex_agents.wire.events import SessionClosed
+from dex_agents.wire.messages import QueuedMessage
+from dex_agents.wire.sessions import SessionRecord
+from dex_agents.wire.step_inputs import IdleStepInput, SessionStepInput
+
+__all__ = ["AwaitUserMessage", "CloseSession", "StartSession"]
+
+
+class StartSession(Step[SessionStepInput]):
+    """Writes the first record; with a first message the first turn begins in the same commit.
+
+    Durability:
+        Only writes state: a repeat writes the same.
+    """
+
+    def __init__(self, runtime: SessionRuntime, graph: FlowGraph) -> None:
+        """Bind the Step to its Flow."""
+        self._runtime = runtime
+        self._graph = graph
+
+    def get_step_options(self) -> StepOptions:
+        """Return options that never end the session."""
+        return StepOptions(execute_retry=UNTIL_IT_WORKS)
+
+    async def execute(self, context: AsyncContext, input: SessionStepInput) -> StepDecision:
+        """Begin the session."""
+        now = self._runtime.clock()
+        record = SessionRecord(started_at=now)
+        SETTLED_TURNS.set(context, 0)
+        if input.first_message is None:
+            RECORD.set(context, record)
+            STATUS.set(context, "idle")
+            return go_to_many(self._graph.await_user_message())
+        message = QueuedMessage(
+            message_id=input.first_message.message_id or f"{context.flow_id}:first",
+            text=input.first_message.text,
+            accepted_at=now,
+        )
+        return _take(self._runtime, self._graph, context, record, message)
+
+
+class AwaitUserMessage(Step[IdleStepInput]):
+    """Waits, for as long as it takes, for the next message or for the end of the session.
+
+    Durability:
+        Taking a message and beginning its turn is one commit: a crash takes it again or not at all.
+    """
+
+    def __init__(self, runtime: SessionRuntime, graph: FlowGraph) -> None:
+        """Bind the Step to its Flow."""
+        self._runtime = runtime
+        self._graph = graph
+
+    def wait_for(self, context: Context, input: IdleStepInput) -> Wait:
+        """Wait until there may be something to do."""
+        return Wait.until(WAKE_UPS.for_one())
+
+    async def execute(self, context: AsyncContext, input: IdleStepInput) -> StepDecision:
+        """End the session, take the oldest message, or wait again."""
+        if CLOSING.get(context):
+            return go_to_many(self._graph.close_session())
+        pending = INBOX.pending_messages(context)
+        if not pending:
+            return go_to_many(self._graph.await_user_message())
+        INBOX.delete(context, pending[0].message_id)
+        return _take(self._runtime, self._graph, context, load_record(context), pending[0].value)
+
+
+class CloseSession(Step[IdleStepInput]):
+    """Ends the session, unless a message arrived meanwhile: then that is stored first.
+
+    Durability:
+        Storing what is queued, removing it from the queue and completing the Flow is one commit.
+    """
+
+    def __init__(self, runtime: SessionRuntime, graph: FlowGraph) -> None:
+        """Bind the Step to its Flow."""
+        self._runtime = runtime
+        self._graph = graph
+
+    async def execute(self, context: AsyncContext, input: IdleStepInput) -> StepDecision:
+        """Store what nobody will answer, and complete."""
+        runner = self._runtime.runner
+        pending = INBOX.pending_messages(context)
+        change = close_session(
+            load_record(context),
+            [(one.value, runner.build_user_message(one.value.text)) for one in pending],
+            runner.build_user_message(texts.SESSION_CLOSED_NOTE),
+            self._runtime.clock(),
+        )
+        for one in pending:
+            INBOX.delete(context, one.message_id)
+        commit_change(context, change)
+        with step_events(context, self._runtime, None) as events:
+            events.write(SessionClosed())
+        return force_complete_if_channels_empty(
+            summarize_session(change.record), self._graph.close_session(), INBOX
+        )
+
+
+def _take(
+    runtime: SessionRuntime,
+    graph: FlowGraph,
+    context: AsyncContext,
+    record: SessionRecord,
+    message: QueuedMessage,
+) -> StepDecision:
+    user_message = runtime.runner.build_user_message(message.text)
+    change = begin_turn(record, message, user_message, runtime.clock())
+    turn = change.running_turn
+    with step_events(context, runtime, turn.turn_id) as events:
+        events.write_all(change.events)
+    commit_change(context, change)
+    return graph.follow(change, turn)

@@ -1,0 +1,146 @@
+"""Steps of a turn that think: the model call, the join before it, and the two ways in which a turn is ended."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Sequence
+
+from dex import AsyncContext, Context, Step, StepDecision, Wait, dead_end, go_to_many
+
+from dex_agents import texts
+from dex_agents.errors import RunnerContractError
+from dex_agents.runner.outcomes import AgentTurnOutcome, ToolCallsRequested, TurnCompleted, TurnContinued
+from dex_agents.runner.turn_context import AgentTurnContext
+from dex_agents.session.flow_graph import FlowGraph
+from dex_agents.session.persistence import FINISHED_CALLS, response_instance
+from dex_agents.session.runtime import SessionRuntime
+from dex_agents.session.state import TurnView
+from dex_agents.session.steps.commit import commit_change
+from dex_agents.session.steps.event_stream import StepEvents, step_events
+from dex_agents.session.steps.failures import describe_failure
+from dex_agents.session.steps.liveness import heartbeats
+from dex_agents.session.steps.turn_loading import load_record, load_turn
+from dex_agents.session.transitions.messages import as_framework_message
+from dex_agents.session.transitions.turns import decide_model_outcome, fail_turn, used_tool_call_ids
+from dex_agents.wire.events import ModelStarted
+from dex_agents.wire.messages import FrameworkMessage
+from dex_agents.wire.step_inputs import TurnStepInput
+
+__all__ = ["FailTurn", "ResumeTurn", "RunModel", "closing_messages"]
+
+_log = logging.getLogger(__name__)
+
+
+class RunModel(Step[TurnStepInput]):
+    """Makes at most one model call.
+
+    Durability:
+        Built from committed state alone, so an attempt that is lost is repeated: the same call, at most
+        `limits.MAX_MODEL_CALL_ATTEMPTS` times. Its answer, the records of the calls it asks for, and the Steps
+        that run them are one commit.
+    """
+
+    def __init__(self, runtime: SessionRuntime, graph: FlowGraph) -> None:
+        """Bind the Step to its Flow."""
+        self._runtime = runtime
+        self._graph = graph
+
+    async def execute(self, context: AsyncContext, input: TurnStepInput) -> StepDecision:
+        """Call the model and follow what it says."""
+        view = load_turn(context, input.turn_number)
+        if view is None or view.turn.response_index != input.response_index:
+            return dead_end()
+        with step_events(context, self._runtime, view.turn.turn_id) as events:
+            events.write(ModelStarted())
+            async with heartbeats(context):
+                outcome = await self._runtime.runner.run_model_step(self._turn_context(context, view, events))
+            _require_outcome(outcome)
+            change = decide_model_outcome(view, outcome, self._runtime.clock())
+            events.write_all(change.events)
+        ended = view.turn if change.record.turn is None else None
+        commit_change(context, change, ended_turn=ended, loaded_messages=view.messages)
+        return self._graph.follow(change, change.record.turn or view.turn)
+
+    def _turn_context(self, context: AsyncContext, view: TurnView, events: StepEvents) -> AgentTurnContext:
+        options = self._runtime.options
+        return AgentTurnContext(
+            flow_id=context.flow_id,
+            turn_id=view.turn.turn_id,
+            attempt=context.attempt,
+            messages=view.messages,
+            framework_run_state=view.turn.framework_run_state,
+            tool_calls=view.tool_calls,
+            events=events,
+            tool_policies=options.tool_policies,
+            default_tool_effect=options.default_tool_effect,
+            used_tool_call_ids=used_tool_call_ids(view),
+        )
+
+
+class ResumeTurn(Step[TurnStepInput]):
+    """Waits until every call of a response has a final record; the next model call follows.
+
+    Durability:
+        Each call reports itself in the commit of its final record, so none is missed and none counts twice.
+    """
+
+    def __init__(self, graph: FlowGraph) -> None:
+        """Bind the Step to its Flow."""
+        self._graph = graph
+
+    def wait_for(self, context: Context, input: TurnStepInput) -> Wait:
+        """Wait for the reports of all calls."""
+        instance = response_instance(input.turn_number, input.response_index)
+        return Wait.until(FINISHED_CALLS.for_n(instance, input.calls_to_join))
+
+    async def execute(self, context: AsyncContext, input: TurnStepInput) -> StepDecision:
+        """Go on with the turn."""
+        turn = load_record(context).turn
+        if turn is None or turn.number != input.turn_number:
+            return dead_end()
+        return go_to_many(self._graph.call_model(turn))
+
+
+class FailTurn(Step[TurnStepInput]):
+    """Ends a turn whose model call failed for good; the session goes on.
+
+    Durability:
+        Only writes state: a repeat writes the same.
+    """
+
+    def __init__(self, runtime: SessionRuntime, graph: FlowGraph) -> None:
+        """Bind the Step to its Flow."""
+        self._runtime = runtime
+        self._graph = graph
+
+    async def execute(self, context: AsyncContext, input: TurnStepInput) -> StepDecision:
+        """Close the transcript and wait for the next message."""
+        view = load_turn(context, input.turn_number)
+        if view is None:
+            return dead_end()
+        error = describe_failure(context.recovery_error)
+        closing = closing_messages(self._runtime, view, texts.turn_failed_note(error))
+        change = fail_turn(view, closing, error, self._runtime.clock())
+        with step_events(context, self._runtime, view.turn.turn_id) as events:
+            events.write_all(change.events)
+        commit_change(context, change, ended_turn=view.turn, loaded_messages=view.messages)
+        return self._graph.follow(change, view.turn)
+
+
+def closing_messages(runtime: SessionRuntime, view: TurnView, note: str) -> Sequence[FrameworkMessage]:
+    """Return what closes the transcript of an unfinished turn.
+
+    A runner that cannot say it leaves nothing: a turn must be able to end whatever it holds.
+    """
+    turn_messages = [as_framework_message(message) for message in view.turn_messages]
+    try:
+        return runtime.runner.build_unfinished_turn_messages(turn_messages, view.open_calls, note)
+    except Exception:
+        _log.exception("the runner could not close the transcript of %s", view.turn.turn_id)
+        return ()
+
+
+def _require_outcome(outcome: AgentTurnOutcome) -> None:
+    # The contract is structural, so a runner without type checks can hand over anything.
+    if not isinstance(outcome, TurnCompleted | TurnContinued | ToolCallsRequested):
+        raise RunnerContractError(f"run_model_step returned {type(outcome).__name__}")

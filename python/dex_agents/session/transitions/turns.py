@@ -1,0 +1,275 @@
+"""Turns: how one begins, what a model call leads to, and the three ways in which one ends.
+
+::
+
+    idle ──message──► CallModel ──answer──────────────► idle
+                       ▲  ▲  │ └──failed for good─────► idle (failed)
+                       │  └──┘ continued
+                       │     └──tools──► StartToolCalls
+                       └───────all final──────┘ └─cancel─► idle (cancelled)
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from datetime import datetime
+from typing import assert_never
+
+import msgspec
+
+from dex_agents.errors import RunnerContractError
+from dex_agents.runner.outcomes import AgentTurnOutcome, ToolCallsRequested, TurnCompleted, TurnContinued
+from dex_agents.session.state import (
+    CallModel,
+    SessionChange,
+    StartToolCalls,
+    TurnView,
+    WaitForUser,
+)
+from dex_agents.session.transitions.messages import number_messages
+from dex_agents.session.transitions.tool_calls import (
+    approval_interrupt_id,
+    cancel_tool_call,
+    plan_tool_calls,
+)
+from dex_agents.wire.events import (
+    AgentEvent,
+    InterruptClosed,
+    InterruptOpened,
+    ModelCompleted,
+    ToolCallCompleted,
+    ToolCallRequested,
+    TurnCancelled,
+    TurnCompletedEvent,
+    TurnFailed,
+    TurnStarted,
+    UserMessageEvent,
+)
+from dex_agents.wire.messages import AgentMessage, FrameworkMessage, QueuedMessage
+from dex_agents.wire.sessions import AgentTurnState, SessionRecord, TurnOutcome
+from dex_agents.wire.usage import AgentUsage, add_agent_usage
+
+__all__ = [
+    "begin_turn",
+    "cancel_turn",
+    "cancelled_tool_calls",
+    "decide_model_outcome",
+    "fail_turn",
+    "used_tool_call_ids",
+]
+
+
+def begin_turn(
+    record: SessionRecord, message: QueuedMessage, user_message: FrameworkMessage, now: datetime
+) -> SessionChange:
+    """Take a message and begin its turn."""
+    number = record.turn_count + 1
+    turn = AgentTurnState(number=number, started_at=now, first_sequence=record.next_sequence)
+    stored = number_messages(
+        [user_message],
+        next_sequence=record.next_sequence,
+        turn_id=turn.turn_id,
+        now=now,
+        message_id=message.message_id,
+    )
+    return SessionChange(
+        record=msgspec.structs.replace(
+            record, turn_count=number, turn=turn, next_sequence=record.next_sequence + len(stored)
+        ),
+        status="running",
+        next_step=CallModel(),
+        new_messages=stored,
+        events=(
+            TurnStarted(turn_id=turn.turn_id),
+            UserMessageEvent(turn_id=turn.turn_id, message_id=message.message_id, text=message.text),
+        ),
+    )
+
+
+def used_tool_call_ids(view: TurnView) -> frozenset[str]:
+    """Return every tool call ID that the session has used, as far as its messages and this turn show."""
+    stored = {message.tool_call_id for message in view.messages if message.tool_call_id is not None}
+    return frozenset(stored.union(view.turn.tool_call_ids))
+
+
+def decide_model_outcome(view: TurnView, outcome: AgentTurnOutcome, now: datetime) -> SessionChange:
+    """Follow what a model call led to.
+
+    Raises:
+        RunnerContractError: The runner returned something that the session cannot store or follow.
+    """
+    match outcome:
+        case TurnCompleted():
+            return _complete(view, outcome, now)
+        case TurnContinued():
+            return _continue(view, outcome, now)
+        case ToolCallsRequested():
+            return _request_tools(view, outcome, now)
+        case _:
+            assert_never(outcome)
+
+
+def _complete(view: TurnView, outcome: TurnCompleted, now: datetime) -> SessionChange:
+    turn_id = view.turn.turn_id
+    ending: AgentEvent
+    if outcome.turn_error is None:
+        result, ending = "completed", TurnCompletedEvent(turn_id=turn_id)
+    else:
+        result, ending = "failed", TurnFailed(turn_id=turn_id, error=outcome.turn_error)
+    stored = _store(view, outcome.new_messages, now)
+    return SessionChange(
+        record=_end(view.record, result, outcome.turn_error, stored, outcome.usage),
+        status="idle",
+        next_step=WaitForUser(),
+        new_messages=stored,
+        events=(ModelCompleted(turn_id=turn_id, usage=outcome.usage), ending),
+    )
+
+
+def _continue(view: TurnView, outcome: TurnContinued, now: datetime) -> SessionChange:
+    stored = _store(view, outcome.new_messages, now)
+    turn = msgspec.structs.replace(
+        view.turn,
+        response_index=view.turn.response_index + 1,
+        framework_run_state=_require_run_state(outcome.framework_run_state),
+        waiting_call_ids=(),
+    )
+    return SessionChange(
+        record=_go_on(view.record, turn, stored, outcome.usage),
+        status="running",
+        next_step=CallModel(),
+        new_messages=stored,
+        events=(ModelCompleted(turn_id=turn.turn_id, usage=outcome.usage),),
+    )
+
+
+def _request_tools(view: TurnView, outcome: ToolCallsRequested, now: datetime) -> SessionChange:
+    turn_id, response_index = view.turn.turn_id, view.turn.response_index + 1
+    planned = plan_tool_calls(
+        outcome.tool_calls,
+        turn_id=turn_id,
+        response_index=response_index,
+        used_tool_call_ids=used_tool_call_ids(view),
+        now=now,
+    )
+    stored = _store(view, outcome.new_messages, now)
+    asked = tuple(call.tool_call_id for call in planned.records)
+    turn = msgspec.structs.replace(
+        view.turn,
+        response_index=response_index,
+        framework_run_state=_require_run_state(outcome.framework_run_state),
+        tool_call_ids=view.turn.tool_call_ids + asked,
+        waiting_call_ids=asked,
+    )
+    events: list[AgentEvent] = [ModelCompleted(turn_id=turn_id, usage=outcome.usage)]
+    events += [ToolCallRequested(turn_id=turn_id, tool_call=call) for call in planned.records]
+    events += [ToolCallCompleted(turn_id=turn_id, tool_call=call) for call in planned.records if call.is_final]
+    events += [InterruptOpened(turn_id=turn_id, interrupt=asking) for asking in planned.interrupts]
+    return SessionChange(
+        record=_go_on(view.record, turn, stored, outcome.usage),
+        status="running",
+        next_step=StartToolCalls(planned.starts) if planned.starts else CallModel(),
+        new_messages=stored,
+        tool_calls=planned.records,
+        opened_interrupts=planned.interrupts,
+        events=tuple(events),
+    )
+
+
+def fail_turn(
+    view: TurnView, closing_messages: Sequence[FrameworkMessage], error: str, now: datetime
+) -> SessionChange:
+    """End the turn without an answer; its calls keep their results and the session goes on."""
+    stored = _store(view, closing_messages, now)
+    return SessionChange(
+        record=_end(view.record, "failed", error, stored, AgentUsage()),
+        status="idle",
+        next_step=WaitForUser(),
+        new_messages=stored,
+        events=(TurnFailed(turn_id=view.turn.turn_id, error=error),),
+    )
+
+
+def cancelled_tool_calls(view: TurnView, now: datetime) -> TurnView:
+    """Return the turn with every call final, as a cancellation leaves them."""
+    return TurnView(
+        record=view.record,
+        turn=view.turn,
+        messages=view.messages,
+        tool_calls=tuple(cancel_tool_call(call, now) for call in view.tool_calls),
+    )
+
+
+def cancel_turn(
+    before: TurnView, after: TurnView, closing_messages: Sequence[FrameworkMessage], now: datetime
+) -> SessionChange:
+    """End the turn because a person wished so.
+
+    Args:
+        before: The turn as committed.
+        after: The same turn from `cancelled_tool_calls`.
+        closing_messages: What closes the transcript.
+        now: The time of the commit.
+    """
+    turn_id = before.turn.turn_id
+    changed = tuple(
+        new for old, new in zip(before.tool_calls, after.tool_calls, strict=True) if old is not new
+    )
+    closed = tuple(
+        approval_interrupt_id(old.tool_call_id)
+        for old in before.tool_calls
+        if old.status == "waiting_for_approval"
+    )
+    stored = _store(before, closing_messages, now)
+    events: list[AgentEvent] = [InterruptClosed(turn_id=turn_id, interrupt_id=one) for one in closed]
+    events += [ToolCallCompleted(turn_id=turn_id, tool_call=call) for call in changed]
+    events.append(TurnCancelled(turn_id=turn_id))
+    return SessionChange(
+        record=_end(before.record, "cancelled", None, stored, AgentUsage()),
+        status="idle",
+        next_step=WaitForUser(),
+        new_messages=stored,
+        tool_calls=changed,
+        closed_interrupts=closed,
+        events=tuple(events),
+    )
+
+
+def _store(view: TurnView, messages: Sequence[FrameworkMessage], now: datetime) -> tuple[AgentMessage, ...]:
+    return number_messages(
+        messages, next_sequence=view.record.next_sequence, turn_id=view.turn.turn_id, now=now
+    )
+
+
+def _go_on(
+    record: SessionRecord, turn: AgentTurnState, stored: tuple[AgentMessage, ...], usage: AgentUsage
+) -> SessionRecord:
+    return msgspec.structs.replace(
+        record,
+        turn=turn,
+        next_sequence=record.next_sequence + len(stored),
+        usage=add_agent_usage(record.usage, usage),
+    )
+
+
+def _end(
+    record: SessionRecord,
+    outcome: TurnOutcome,
+    error: str | None,
+    stored: tuple[AgentMessage, ...],
+    usage: AgentUsage,
+) -> SessionRecord:
+    return msgspec.structs.replace(
+        record,
+        turn=None,
+        next_sequence=record.next_sequence + len(stored),
+        usage=add_agent_usage(record.usage, usage),
+        last_turn_outcome=outcome,
+        last_turn_error=error,
+    )
+
+
+def _require_run_state(run_state: str) -> str:
+    if not run_state:
+        raise RunnerContractError("framework_run_state is empty")
+    return run_state

@@ -1,0 +1,74 @@
+"""The whole session as a reader sees it."""
+
+from __future__ import annotations
+
+from datetime import datetime
+
+import msgspec
+
+from dex_agents.wire.interrupts import AgentInterrupt
+from dex_agents.wire.messages import AgentMessage, QueuedMessage
+from dex_agents.wire.sessions import SessionStatus, TurnOutcome
+from dex_agents.wire.tool_calls import AgentToolCall
+from dex_agents.wire.usage import AgentUsage
+
+__all__ = ["AgentSnapshot", "SessionProgress"]
+
+
+class AgentSnapshot(msgspec.Struct, frozen=True, omit_defaults=True):
+    """One consistent view of a session, readable while it runs and after it closed.
+
+    Attributes:
+        session_id: The session.
+        status: `idle`, `running` or `closed`.
+        turn_count: Turns begun so far.
+        messages: Every stored message in sequence order.
+        tool_calls: Every tool call record in the order in which the calls were asked.
+        interrupts: What waits on a person, oldest first.
+        queued_messages: Messages accepted and not yet taken by a turn, oldest first.
+        usage: The sum over all model calls.
+        started_at: When the session began.
+        turn_id: The running turn, or `None`.
+        last_turn_outcome: How the latest finished turn ended.
+        last_turn_error: Why, when it failed.
+        event_cursor: A position in the event stream from before this snapshot was taken: events read from
+            it leave nothing out.
+    """
+
+    session_id: str
+    status: SessionStatus
+    turn_count: int
+    messages: tuple[AgentMessage, ...]
+    tool_calls: tuple[AgentToolCall, ...]
+    interrupts: tuple[AgentInterrupt, ...]
+    queued_messages: tuple[QueuedMessage, ...]
+    usage: AgentUsage
+    started_at: datetime
+    turn_id: str | None = None
+    last_turn_outcome: TurnOutcome | None = None
+    last_turn_error: str | None = None
+    event_cursor: str | None = None
+
+
+class SessionProgress(msgspec.Struct, frozen=True, omit_defaults=True):
+    """Where a session stands, without its messages: its cost does not grow with the session.
+
+    Attributes:
+        status: `idle`, `running` or `closed`.
+        turn_count: Turns begun so far.
+        settled_turns: Turns ended so far; -1 until the session has begun.
+        queued_message_count: Messages accepted and not yet taken by a turn.
+        interrupts: What waits on a person, oldest first.
+        turn_id: The running turn, or `None`.
+        last_turn_outcome: How the latest finished turn ended.
+        last_turn_error: Why, when it failed.
+    """
+
+    status: SessionStatus
+    turn_count: int
+    settled_turns: int
+    queued_message_count: int = 0
+    interrupts: tuple[AgentInterrupt, ...] = ()
+    turn_id: str | None = None
+    last_turn_outcome: TurnOutcome | None = None
+    last_turn_error: str | None = None

@@ -1,0 +1,57 @@
+"""What Steps hand to each other. Small on purpose: state is read from Attributes, never carried along."""
+
+from __future__ import annotations
+
+import msgspec
+
+from dex_agents.wire.messages import AgentUserMessage
+
+__all__ = ["IdleStepInput", "SessionStepInput", "ToolStepInput", "TurnStepInput"]
+
+
+class SessionStepInput(msgspec.Struct, frozen=True, omit_defaults=True):
+    """The start input of a session Flow.
+
+    Attributes:
+        start_environment: Says where the starting program ran; kept in the start input, never read.
+        first_message: Begins the first turn together with the session.
+    """
+
+    start_environment: dict[str, str] = {}
+    first_message: AgentUserMessage | None = None
+
+
+class IdleStepInput(msgspec.Struct, frozen=True):
+    """Nothing: the Step reads the session's Attributes."""
+
+
+class TurnStepInput(msgspec.Struct, frozen=True, omit_defaults=True):
+    """Names the point of a turn that a Step belongs to.
+
+    Attributes:
+        turn_number: The turn.
+        response_index: Model responses of the turn that were stored when the Step was scheduled.
+        calls_to_join: For `ResumeTurn`: how many calls of the response report that they are final.
+    """
+
+    turn_number: int
+    response_index: int
+    calls_to_join: int = 0
+
+
+class ToolStepInput(msgspec.Struct, frozen=True, omit_defaults=True):
+    """Names the call that a Step belongs to.
+
+    Attributes:
+        turn_number: The turn.
+        response_index: The response that asked.
+        tool_call_id: The call.
+        next_write_id: For an ordered write: the one that waits for it.
+        follows_write: Whether the call waits for an earlier ordered write.
+    """
+
+    turn_number: int
+    response_index: int
+    tool_call_id: str
+    next_write_id: str | None = None
+    follows_write: bool = False
