@@ -1,8 +1,8 @@
 """Durable AI agent sessions: one Flow run of the Dex engine is one session.
 
-Build a Flow (`dex_agents.builtin_loop.create_builtin_agent_session_flow`), run it on an `AgentWorker`, talk to its
-sessions through an `AgentSessionClient`. `dex_agents.engine.LocalEngine` is an engine in this process; a Dex
-Server takes its place by its address alone.
+Build a Flow (`dex_agents.builtin_loop.create_builtin_agent_session_flow`), run it on an `AgentWorker`, talk
+to its sessions through an `AgentSessionClient`. `dex_agents.engine.LocalEngine` is an engine in this process;
+a Dex Server takes its place by its address alone.
 """
 
 from __future__ import annotations
@@ -10,8 +10,26 @@ from __future__ import annotations
 from typing import Final
 
 from dex_agents.codecs.attributes import build_session_registry, session_codecs
-from dex_agents.errors import *  # noqa: F403  # the tree of errors is public as a whole
-from dex_agents.errors import __all__ as _errors
+from dex_agents.errors import (
+    DexAgentsError,
+    EngineAddressError,
+    EngineDatabaseError,
+    EngineError,
+    EngineInUseError,
+    EngineUnreachableError,
+    InvalidInputError,
+    RunnerContractError,
+    SessionAlreadyExistsError,
+    SessionClosedError,
+    SessionError,
+    SessionNotFoundError,
+    SessionTimeoutError,
+    SessionUnavailableError,
+    ToolDeclarationError,
+    ToolExecutionError,
+    ToolOutcomeUnknownError,
+    WireFormatError,
+)
 from dex_agents.runner.contract import AgentFrameworkRunner, EditsToolArguments
 from dex_agents.runner.event_writer import AgentEventWriter
 from dex_agents.runner.outcomes import (
@@ -58,26 +76,43 @@ __all__ = [
     "AgentWorker",
     "DeferredToolCall",
     "DeferredToolExecution",
+    "DexAgentsError",
     "EditsToolArguments",
+    "EngineAddressError",
+    "EngineDatabaseError",
+    "EngineError",
+    "EngineInUseError",
+    "EngineUnreachableError",
     "FrameworkMessage",
+    "InvalidInputError",
     "QueuedMessage",
     "ResolvedToolPolicy",
+    "RunnerContractError",
+    "SessionAlreadyExistsError",
+    "SessionClosedError",
+    "SessionError",
     "SessionEvents",
+    "SessionNotFoundError",
     "SessionProgress",
     "SessionSummary",
+    "SessionTimeoutError",
+    "SessionUnavailableError",
     "ToolApproval",
     "ToolCallsRequested",
+    "ToolDeclarationError",
     "ToolEffect",
+    "ToolExecutionError",
     "ToolExecutionResult",
+    "ToolOutcomeUnknownError",
     "ToolPolicy",
     "TurnCompleted",
     "TurnContinued",
     "WaitingSession",
+    "WireFormatError",
     "__version__",
     "add_agent_usage",
     "build_session_registry",
     "create_agent_session_flow",
     "empty_agent_usage",
     "session_codecs",
-    *_errors,
 ]

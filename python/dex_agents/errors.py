@@ -158,9 +158,7 @@ class WireFormatError(DexAgentsError, RuntimeError):
         found_version: The version that wrote the value, or `None` when it is not a value of ours.
     """
 
-    def __init__(
-        self, room: str, problem: str, *, field: str = "", found_version: int | None = None
-    ) -> None:
+    def __init__(self, room: str, problem: str, *, field: str = "", found_version: int | None = None) -> None:
         place = f"{room}.{field}" if field else room
         super().__init__(f"{place}: {problem}")
         self.room = room

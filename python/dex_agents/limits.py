@@ -16,6 +16,7 @@ __all__ = [
     "MAX_TOOL_OUTPUT_BYTES",
     "MAX_TOOL_SCHEMA_BYTES",
     "MAX_USER_TEXT_BYTES",
+    "STEP_HEARTBEAT_SECONDS",
 ]
 
 MAX_USER_TEXT_BYTES: Final = 1024 * 1024
@@ -50,3 +51,6 @@ MAX_JSON_DEPTH: Final = 128
 
 MAX_TOOL_SCHEMA_BYTES: Final = 256 * 1024
 """The JSON Schema of one tool, as JSON text."""
+
+STEP_HEARTBEAT_SECONDS: Final = 60
+"""After this long without a sign of life the engine gives a Step attempt up; signs are sent four times as often."""

@@ -158,4 +158,6 @@ def build_session_registry(
         flows: Flow instances with different Flow types.
         codecs: Codecs of the other Flows.
     """
-    return Registry(list(flows), CodecRegistry({**(codecs or {}), **session_codecs()}), allow_async_handlers=True)
+    return Registry(
+        list(flows), CodecRegistry({**(codecs or {}), **session_codecs()}), allow_async_handlers=True
+    )

@@ -1,8 +1,8 @@
 """Large values, fetched once and kept in memory.
 
-The SDK asks for all values that it misses in one reply, which a Dex client can only receive up to 4 MiB. Twenty
-large tool results would exceed that and the session could never go on. So this cache never misses: it fetches
-each value by itself, over a channel without that limit.
+The SDK asks for all values that it misses in one reply, which a Dex client can only receive up to 4 MiB.
+Twenty large tool results would exceed that and the session could never go on. So this cache never misses: it
+fetches each value by itself, over a channel without that limit.
 """
 
 from __future__ import annotations
@@ -14,7 +14,6 @@ from typing import Final
 import grpc
 from dex import BlobCacheConfig
 from dex.dexpb import dex_pb2 as pb
-from dex.dexpb import dex_pb2_grpc as pb_grpc
 
 __all__ = ["FetchingBlobCache"]
 
@@ -35,8 +34,14 @@ class FetchingBlobCache:
             max_bytes: Upper bound of what is kept; the least recently used goes first.
         """
         self._config = BlobCacheConfig(directory="memory", max_bytes=max_bytes)
-        self._channel = grpc.insecure_channel(server_address, options=[("grpc.max_receive_message_length", -1)])
-        self._stub = pb_grpc.FlowServiceStub(self._channel)
+        self._channel = grpc.insecure_channel(
+            server_address, options=[("grpc.max_receive_message_length", -1)]
+        )
+        self._load_blobs = self._channel.unary_unary(
+            f"/{pb.DESCRIPTOR.services_by_name['FlowService'].full_name}/LoadBlobs",
+            request_serializer=pb.LoadBlobsRequest.SerializeToString,
+            response_deserializer=pb.LoadBlobsResponse.FromString,
+        )
         self._kept: OrderedDict[str, bytes] = OrderedDict()
         self._bytes = 0
         self._lock = threading.Lock()
@@ -92,7 +97,8 @@ class FetchingBlobCache:
             self._bytes -= len(gone)
 
     def _fetch(self, key: str) -> bytes | None:
-        # The SDK's key is `<length of the Flow ID>:<Flow ID><blob ID>`; it does not say what kind of value it is.
+        # The SDK's key is `<length of the Flow ID>:<Flow ID><blob ID>`; it does not say what kind of value it
+        # is.
         length, _, rest = key.partition(":")
         flow_id, blob_id = rest[: int(length)], rest[int(length) :]
         as_object = pb.Value(internal_blob_id_for_obj_value=blob_id)
@@ -104,5 +110,5 @@ class FetchingBlobCache:
 
     def _load(self, flow_id: str, blob_id: str, value: pb.Value) -> pb.Value | None:
         request = pb.LoadBlobsRequest(entries=[pb.LoadBlobRequestEntry(flow_id=flow_id, blob_value=value)])
-        reply = self._stub.LoadBlobs(request, timeout=_FETCH_SECONDS)
-        return reply.values[blob_id] if blob_id in reply.values else None
+        reply = self._load_blobs(request, timeout=_FETCH_SECONDS)
+        return reply.values.get(blob_id)

@@ -6,9 +6,10 @@ import asyncio
 import math
 import time
 import uuid
-from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
+from collections.abc import AsyncGenerator, AsyncIterator
+from contextlib import asynccontextmanager, suppress
 from datetime import timedelta
+from functools import partial
 from typing import Final, Self
 
 import msgspec
@@ -72,11 +73,12 @@ class WaitingSession(msgspec.Struct, frozen=True):
 class AgentSessionClient:
     """Talks to the sessions of one Flow.
 
-    Where a method returns `bool`, `True` means that *this* call took effect, and `False` that it was done before
-    or that there was nothing to do; nothing changed then. A call that meets a restarting engine is repeated by
-    itself for a few seconds, and takes effect once all the same.
+    Where a method returns `bool`, `True` means that *this* call took effect, and `False` that it was done
+    before or that there was nothing to do; nothing changed then. A call that meets a restarting engine is
+    repeated by itself for a few seconds, and takes effect once all the same.
 
-    Every method raises `SessionNotFoundError`, `SessionClosedError` or `SessionUnavailableError` where it applies.
+    Every method raises `SessionNotFoundError`, `SessionClosedError` or `SessionUnavailableError` where it
+    applies.
     """
 
     def __init__(self, client: AsyncClient, flow: AgentSessionFlow) -> None:
@@ -92,7 +94,7 @@ class AgentSessionClient:
 
     @classmethod
     @asynccontextmanager
-    async def connect(cls, flow: AgentSessionFlow, *, server_address: str) -> AsyncIterator[Self]:
+    async def connect(cls, flow: AgentSessionFlow, *, server_address: str) -> AsyncGenerator[Self, None]:
         """Open a client of its own for one Flow and close it afterwards.
 
         Args:
@@ -118,7 +120,8 @@ class AgentSessionClient:
         """Start a session.
 
         Args:
-            session_id: Names it for ever; at most 256 characters, none of `/`, `$`, `:` or a control character.
+            session_id: Names it for ever; at most 256 characters, none of `/`, `$`, `:` or a control
+                character.
             first_message: Begins the first turn in the same commit.
             start_environment: Says where this program ran; kept with the session, never read.
 
@@ -135,9 +138,7 @@ class AgentSessionClient:
             id_reuse_policy=IdReusePolicy.DISALLOW,
             ignore_already_started=True,
             request_id=uuid.uuid4().hex,
-            config_override=FlowConfig(
-                active_step_search_mode=ActiveStepSearchMode.WITH_WAIT_FOR
-            ),
+            config_override=FlowConfig(active_step_search_mode=ActiveStepSearchMode.WITH_WAIT_FOR),
         )
         await self._calls.repeat(
             session_id, lambda: self._client.start_flow(self._flow, session_id, start, options)
@@ -258,17 +259,15 @@ class AgentSessionClient:
         """
         deadline = time.monotonic() + timeout
         request = CloseSessionRequest(uuid.uuid4().hex)
-        try:
+        with suppress(SessionClosedError):  # Somebody else closed it: the summary is the same.
             await self._calls.repeat(
                 session_id, lambda: self._client.invoke_rpc(self._flow.close_session, session_id, request)
             )
-        except SessionClosedError:
-            pass  # Somebody else closed it: the summary is the same.
         while (left := deadline - time.monotonic()) > 0:
             try:
                 poll = timedelta(seconds=math.ceil(min(left, _POLL_SECONDS)))
                 result = await self._calls.repeat(
-                    session_id, lambda poll=poll: self._client.wait_for_flow(session_id, poll)
+                    session_id, partial(self._client.wait_for_flow, session_id, poll)
                 )
             except (LongPollTimeoutError, RequestTimeoutError):
                 continue
@@ -332,9 +331,11 @@ class AgentSessionClient:
             if left <= 0:
                 raise SessionTimeoutError(session_id, "idle", timeout)
             # The engine counts whole seconds, so the last bit is cut off on this side.
-            options = WaitForAttributeOptions(request_timeout=timedelta(seconds=math.ceil(min(left, _POLL_SECONDS))))
+            options = WaitForAttributeOptions(
+                request_timeout=timedelta(seconds=math.ceil(min(left, _POLL_SECONDS)))
+            )
             wait = self._client.wait_for_attribute_match(
-                session_id, SETTLED_TURNS, AttributeMatch.greater_than(settled), options
+                session_id, SETTLED_TURNS, AttributeMatch[int].greater_than(settled), options
             )
             try:
                 await asyncio.wait_for(wait, left)

@@ -25,8 +25,8 @@ class SessionEvents:
     attempt of the same Step still has to say is left out.
 
     Attributes:
-        cursor: Where to go on reading: hand it to another `events` call. `None` before the first batch. Events
-            that were taken since the cursor moved are read again then.
+        cursor: Where to go on reading: hand it to another `events` call. `None` before the first batch.
+            Events that were taken since the cursor moved are read again then.
     """
 
     def __init__(

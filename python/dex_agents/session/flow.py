@@ -77,18 +77,22 @@ class AgentSessionFlow(SessionRpcs, Flow[SessionStepInput]):
     def get_steps(self) -> StepList[SessionStepInput]:
         """Return the Steps; their class names are their names in history and search."""
         runtime, graph = self._runtime, self._graph
-        return StepList.start_step(StartSession(runtime, graph)).other_steps(
-            AwaitUserMessage(runtime, graph),
-            RunModel(runtime, graph),
-            FailTurn(runtime, graph),
-            ResumeTurn(graph),
-            CancelTurn(runtime, graph),
-            CloseSession(runtime, graph),
-            CallTool(runtime),
-            CallSingleAttemptTool(runtime),
-            RecordToolFailure(runtime),
-            AwaitToolApproval(runtime, graph),
-            AwaitEarlierWrite(runtime, graph),
+        return (
+            StepList[SessionStepInput]
+            .start_step(StartSession(runtime, graph))
+            .other_steps(
+                AwaitUserMessage(runtime, graph),
+                RunModel(runtime, graph),
+                FailTurn(runtime, graph),
+                ResumeTurn(graph),
+                CancelTurn(runtime, graph),
+                CloseSession(runtime, graph),
+                CallTool(runtime),
+                CallSingleAttemptTool(runtime),
+                RecordToolFailure(runtime),
+                AwaitToolApproval(runtime, graph),
+                AwaitEarlierWrite(runtime, graph),
+            )
         )
 
     def get_persistence_schema(self) -> PersistenceSchema:

@@ -16,7 +16,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass
 from datetime import timedelta
-from typing import Final, assert_never
+from typing import Any, Final, assert_never
 
 from dex import (
     AttributeMapLoad,
@@ -28,7 +28,12 @@ from dex import (
     go_to_many,
 )
 
-from dex_agents.limits import MAX_MODEL_CALL_ATTEMPTS, MAX_MODEL_CALL_SECONDS, MAX_TOOL_CALL_ATTEMPTS
+from dex_agents.limits import (
+    MAX_MODEL_CALL_ATTEMPTS,
+    MAX_MODEL_CALL_SECONDS,
+    MAX_TOOL_CALL_ATTEMPTS,
+    STEP_HEARTBEAT_SECONDS,
+)
 from dex_agents.session.options import AgentSessionOptions
 from dex_agents.session.persistence import (
     EARLIER_WRITES,
@@ -41,7 +46,6 @@ from dex_agents.session.persistence import (
     map_instance,
 )
 from dex_agents.session.state import CallModel, SessionChange, StartToolCalls, ToolStart, WaitForUser
-from dex_agents.session.steps.liveness import HEARTBEAT_TIMEOUT
 from dex_agents.wire.sessions import AgentTurnState
 from dex_agents.wire.step_inputs import IdleStepInput, ToolStepInput, TurnStepInput
 from dex_agents.wire.tool_calls import ToolEffect
@@ -54,8 +58,8 @@ UNTIL_IT_WORKS: Final = RetryPolicy(
     maximum_interval=timedelta(seconds=30),
     total_duration=timedelta(days=3650),
 )
-"""Steps that only keep the books have no side effect and must never end a session: they wait for a Worker that
-can do it, such as one that reads a newer format."""
+"""Steps that only keep the books have no side effect and must never end a session: they wait for a Worker
+that can do it, such as one that reads a newer format."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -84,7 +88,7 @@ class FlowGraph:
         self._options = options
 
     @property
-    def steps_of_a_turn(self) -> tuple[type[Step[object]], ...]:
+    def steps_of_a_turn(self) -> tuple[type[Step[Any]], ...]:
         """The Steps that can be active while a turn runs, its running tool Steps apart."""
         steps = self._steps
         return (
@@ -93,7 +97,7 @@ class FlowGraph:
             steps.resume_turn,
             steps.await_tool_approval,
             steps.await_earlier_write,
-        )  # type: ignore[return-value]  # the SDK's Step is invariant, and a selector only names it
+        )
 
     @property
     def tool_steps(self) -> tuple[type[Step[ToolStepInput]], ...]:
@@ -127,12 +131,12 @@ class FlowGraph:
             execute_lock_attributes=(TURN_GATE.lock(),),
             execute_load_channels=(INBOX,),
         )
-        return StepMovement.of(self._steps.await_user_message, IdleStepInput(), options=options)
+        return StepMovement(self._steps.await_user_message, IdleStepInput(), options=options)
 
     def close_session(self) -> StepMovement[IdleStepInput]:
         """End the session."""
         options = StepOptions(execute_retry=UNTIL_IT_WORKS, execute_load_channels=(INBOX,))
-        return StepMovement.of(self._steps.close_session, IdleStepInput(), options=options)
+        return StepMovement(self._steps.close_session, IdleStepInput(), options=options)
 
     def call_model(self, turn: AgentTurnState) -> StepMovement[TurnStepInput]:
         """Call the model with everything that is stored."""
@@ -144,7 +148,7 @@ class FlowGraph:
         )
         options = StepOptions(
             execute_method_timeout=self._options.model_call_timeout,
-            heartbeat_timeout=HEARTBEAT_TIMEOUT,
+            heartbeat_timeout=timedelta(seconds=STEP_HEARTBEAT_SECONDS),
             execute_retry=RetryPolicy(
                 initial_interval=timedelta(seconds=1),
                 maximum_attempts=MAX_MODEL_CALL_ATTEMPTS,
@@ -153,7 +157,7 @@ class FlowGraph:
             execute_load_attribute_maps=(MESSAGES,),
             execute_load_attribute_map_instances=calls,
         ).on_execute_failure_proceed_to(self._steps.fail_turn, on_failure)
-        return StepMovement.of(
+        return StepMovement(
             self._steps.run_model, TurnStepInput(turn.number, turn.response_index), options=options
         )
 
@@ -166,7 +170,7 @@ class FlowGraph:
             execute_load_attribute_maps=(MESSAGES, TOOL_CALLS),
             execute_load_channel_maps=(FINISHED_CALLS, TOOL_DECISIONS, EARLIER_WRITES),
         )
-        return StepMovement.of(
+        return StepMovement(
             self._steps.cancel_turn, TurnStepInput(turn.number, turn.response_index), options=options
         )
 
@@ -179,14 +183,14 @@ class FlowGraph:
         own = _loads((step.tool_call_id,))
         options = StepOptions(
             execute_method_timeout=self._options.tool_call_timeout,
-            heartbeat_timeout=HEARTBEAT_TIMEOUT,
+            heartbeat_timeout=timedelta(seconds=STEP_HEARTBEAT_SECONDS),
             execute_retry=RetryPolicy(initial_interval=timedelta(seconds=1), maximum_attempts=attempts),
             execute_load_attribute_map_instances=own,
         ).on_execute_failure_proceed_to(
             self._steps.record_tool_failure,
             StepOptions(execute_retry=UNTIL_IT_WORKS, execute_load_attribute_map_instances=own),
         )
-        return StepMovement.of(step_class, step, options=options)
+        return StepMovement(step_class, step, options=options)
 
     def await_earlier_write(self, step: ToolStepInput) -> StepMovement[ToolStepInput]:
         """Wait for the ordered write before this one."""
@@ -198,7 +202,7 @@ class FlowGraph:
                 TOOL_DECISIONS.load_messages(map_instance(step.tool_call_id)),
             ),
         )
-        return StepMovement.of(self._steps.await_earlier_write, step, options=options)
+        return StepMovement(self._steps.await_earlier_write, step, options=options)
 
     def _start_tool(self, start: ToolStart, turn: AgentTurnState) -> StepMovement[ToolStepInput]:
         step = ToolStepInput(
@@ -227,12 +231,12 @@ class FlowGraph:
                 EARLIER_WRITES.load_messages(map_instance(step.tool_call_id)),
             ),
         )
-        return StepMovement.of(self._steps.await_tool_approval, step, options=options)
+        return StepMovement(self._steps.await_tool_approval, step, options=options)
 
     def _join(self, turn: AgentTurnState, calls: int) -> StepMovement[TurnStepInput]:
         options = StepOptions(wait_for_retry=UNTIL_IT_WORKS, execute_retry=UNTIL_IT_WORKS)
         step = TurnStepInput(turn.number, turn.response_index, calls_to_join=calls)
-        return StepMovement.of(self._steps.resume_turn, step, options=options)
+        return StepMovement(self._steps.resume_turn, step, options=options)
 
 
 def _loads(tool_call_ids: Iterable[str]) -> tuple[AttributeMapLoad, ...]:

@@ -20,7 +20,9 @@ def require_identifier(field: str, value: str, forbidden: str = "") -> str:
     if not value.strip():
         raise InvalidInputError(field, "must not be blank")
     if len(value) > MAX_IDENTIFIER_CHARACTERS:
-        raise InvalidInputError(field, f"has {len(value)} characters, the limit is {MAX_IDENTIFIER_CHARACTERS}")
+        raise InvalidInputError(
+            field, f"has {len(value)} characters, the limit is {MAX_IDENTIFIER_CHARACTERS}"
+        )
     for character in value:
         if character in forbidden or not character.isprintable():
             raise InvalidInputError(field, f"must not contain {character!r}")

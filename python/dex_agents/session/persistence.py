@@ -6,7 +6,7 @@ Step loads only the instances that it names.
 
 from __future__ import annotations
 
-from typing import Final
+from typing import Final, TypeVar, cast
 from urllib.parse import quote
 
 from dex import (
@@ -15,6 +15,7 @@ from dex import (
     AttributeMap,
     Channel,
     ChannelMap,
+    Context,
     IndexType,
     PersistenceSchema,
     Stream,
@@ -51,6 +52,8 @@ __all__ = [
     "build_event_stream",
     "build_schema",
     "chunk_instance",
+    "get_stored",
+    "get_stored_instance",
     "map_instance",
     "response_instance",
 ]
@@ -77,7 +80,7 @@ INTERRUPTS: Final = AttributeMap("interrupts", AgentInterrupt)
 """Open ones only."""
 
 RECEIPTS: Final = AttributeMap("command_receipts", CommandReceipt)
-"""By message ID or interrupt ID; locked by the command that would write one, so a command takes effect once."""
+"""By message ID or interrupt ID; locked by the command that would write one, so it takes effect once."""
 
 INBOX: Final = Channel("inbox", QueuedMessage)
 """Accepted messages in their order. No Step waits on it: a wait would take a message before its turn is
@@ -89,6 +92,19 @@ WAKE_UPS: Final = Channel("wake_ups", WakeUp)
 TOOL_DECISIONS: Final = ChannelMap("tool_decisions", ToolDecision)
 EARLIER_WRITES: Final = ChannelMap("earlier_writes", EarlierWrite)
 FINISHED_CALLS: Final = ChannelMap("finished_calls", FinishedToolCall)
+
+
+ValueT = TypeVar("ValueT")
+
+
+def get_stored(attribute: Attribute[ValueT], context: Context) -> ValueT | None:
+    """Return an Attribute's value, or `None` when it was never set, which the SDK's signature leaves out."""
+    return cast("ValueT | None", attribute.get(context))
+
+
+def get_stored_instance(attributes: AttributeMap[ValueT], context: Context, identifier: str) -> ValueT | None:
+    """Return the value under an ID, whose map instance must be loaded, or `None` when there is none."""
+    return cast("ValueT | None", attributes.get(context, map_instance(identifier)))
 
 
 def build_event_stream(capacity_bytes: int) -> Stream[str]:

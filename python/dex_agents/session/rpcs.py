@@ -23,11 +23,12 @@ from dex_agents.session.persistence import (
     TOOL_DECISIONS,
     TURN_GATE,
     WAKE_UPS,
+    get_stored,
+    get_stored_instance,
     map_instance,
 )
 from dex_agents.session.runtime import SessionRuntime
 from dex_agents.session.steps.turn_loading import load_messages, load_tool_call
-from dex_agents.wire.interrupts import AgentInterrupt
 from dex_agents.wire.messages import QueuedMessage
 from dex_agents.wire.rpc_values import (
     CancelTurnRequest,
@@ -59,7 +60,7 @@ class SessionRpcs:
         """Accept a message; the receipt under its ID must be locked and loaded."""
         if CLOSING.get(context):
             return _CLOSING
-        earlier = _receipt(context, input.message_id)
+        earlier = get_stored_instance(RECEIPTS, context, input.message_id)
         if earlier is not None:
             return _APPLIED if earlier.request_id == input.request_id else _ALREADY_DONE
         # A text that the runner cannot take is refused here, where nothing is stored yet.
@@ -73,14 +74,14 @@ class SessionRpcs:
     @rpc
     def resolve_interrupt(self, context: Context, input: ResolveInterruptRequest) -> RPCResult[CommandReply]:
         """Decide about a call; the receipt must be locked, and it, the interrupt and the call loaded."""
-        earlier = _receipt(context, input.interrupt_id)
+        earlier = get_stored_instance(RECEIPTS, context, input.interrupt_id)
         if earlier is not None:
             return _APPLIED if earlier.request_id == input.request_id else _ALREADY_DONE
-        interrupt: AgentInterrupt | None = INTERRUPTS.get(context, map_instance(input.interrupt_id))
+        interrupt = get_stored_instance(INTERRUPTS, context, input.interrupt_id)
         if interrupt is None:
             return _ALREADY_DONE
         call = load_tool_call(context, interrupt.tool_call_id)
-        cancelled = _cancelled_turn(context)
+        cancelled = get_stored(TURN_GATE, context)
         if call.status != "waiting_for_approval" or (
             cancelled is not None and f"turn-{cancelled.number}" == call.turn_id
         ):
@@ -103,11 +104,11 @@ class SessionRpcs:
     @rpc(lock_attributes=(TURN_GATE.lock(),))
     def cancel_turn(self, context: Context, input: CancelTurnRequest) -> RPCResult[CommandReply]:
         """End the running turn."""
-        record: SessionRecord | None = RECORD.get(context)
+        record = get_stored(RECORD, context)
         turn = None if record is None else record.turn
         if turn is None or (input.turn_id is not None and turn.turn_id != input.turn_id):
             return _ALREADY_DONE
-        cancelled = _cancelled_turn(context)
+        cancelled = get_stored(TURN_GATE, context)
         if cancelled is not None and cancelled.number == turn.number:
             return _APPLIED if cancelled.request_id == input.request_id else _ALREADY_DONE
         return self._begin_cancelling(context, turn, input.request_id)
@@ -119,8 +120,8 @@ class SessionRpcs:
             return _ALREADY_DONE
         CLOSING.set(context, True)
         WAKE_UPS.publish(context, WakeUp())
-        record: SessionRecord | None = RECORD.get(context)
-        turn, cancelled = None if record is None else record.turn, _cancelled_turn(context)
+        record = get_stored(RECORD, context)
+        turn, cancelled = None if record is None else record.turn, get_stored(TURN_GATE, context)
         if turn is None or (cancelled is not None and cancelled.number == turn.number):
             return _APPLIED
         return self._begin_cancelling(context, turn, input.request_id)
@@ -174,24 +175,14 @@ class SessionRpcs:
         return runner.prepare_tool_arguments(call.tool_name, arguments, call.tool_source_reference)
 
 
-def _receipt(context: Context, identifier: str) -> CommandReceipt | None:
-    receipt: CommandReceipt | None = RECEIPTS.get(context, map_instance(identifier))
-    return receipt
-
-
 def _record(context: Context, runtime: SessionRuntime) -> SessionRecord:
     # A session that was just started has no record until its first Step has run.
-    record: SessionRecord | None = RECORD.get(context)
+    record = get_stored(RECORD, context)
     return record if record is not None else SessionRecord(started_at=runtime.clock())
 
 
-def _cancelled_turn(context: Context) -> CancelledTurn | None:
-    cancelled: CancelledTurn | None = TURN_GATE.get(context)
-    return cancelled
-
-
 def _progress(context: Context) -> SessionProgress:
-    record: SessionRecord | None = RECORD.get(context)
+    record = get_stored(RECORD, context)
     status: SessionStatus = "idle"
     if STATUS.get(context) == "closed":
         status = "closed"

@@ -1,9 +1,9 @@
-"""What the Steps and RPCs of one session Flow share on a Worker: the runner, the options, and calls in flight."""
+"""What the Steps and RPCs of one session Flow share on a Worker."""
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Generator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
@@ -39,7 +39,7 @@ class SessionRuntime:
     _cancel_signals: dict[str, set[asyncio.Event]] = field(default_factory=dict[str, set[asyncio.Event]])
 
     @contextmanager
-    def cancel_signal(self, session_id: str) -> Iterator[asyncio.Event]:
+    def cancel_signal(self, session_id: str) -> Generator[asyncio.Event, None, None]:
         """Yield an event that is set when a turn of the session is cancelled on this Worker.
 
         The signal is a courtesy: a call on another Worker is told by the engine when its grace has passed.

@@ -43,8 +43,8 @@ class AgentWorker:
         Args:
             flows: What it serves; Flow types must differ.
             server_address: The engine, such as `LocalEngine.server_address` or a Dex Server's address.
-            max_concurrent_tasks: How many Steps and RPCs run at once in this process, at least 2: one place is
-                kept for RPCs, so that a session answers while its tools are busy.
+            max_concurrent_tasks: How many Steps and RPCs run at once in this process, at least 2: one place
+                is kept for RPCs, so that a session answers while its tools are busy.
             drain_timeout: How long running Steps may finish when the block ends; then they are cancelled.
 
         Raises:

@@ -53,11 +53,11 @@ class _Event(msgspec.Struct, frozen=True, kw_only=True, tag_field="type", omit_d
     turn_id: str | None = None
 
 
-class TurnStarted(_Event, tag="turn_started"):
+class TurnStarted(_Event, frozen=True, tag="turn_started"):
     """A turn took a message."""
 
 
-class UserMessageEvent(_Event, tag="user_message"):
+class UserMessageEvent(_Event, frozen=True, tag="user_message"):
     """The message that the turn took.
 
     Attributes:
@@ -69,11 +69,11 @@ class UserMessageEvent(_Event, tag="user_message"):
     text: str
 
 
-class ModelStarted(_Event, tag="model_started"):
+class ModelStarted(_Event, frozen=True, tag="model_started"):
     """A model call begins."""
 
 
-class TextDelta(_Event, tag="text_delta"):
+class TextDelta(_Event, frozen=True, tag="text_delta"):
     """More text of the answer.
 
     Attributes:
@@ -83,7 +83,7 @@ class TextDelta(_Event, tag="text_delta"):
     text: str
 
 
-class ReasoningDelta(_Event, tag="reasoning_delta"):
+class ReasoningDelta(_Event, frozen=True, tag="reasoning_delta"):
     """More of the model's visible reasoning.
 
     Attributes:
@@ -93,7 +93,7 @@ class ReasoningDelta(_Event, tag="reasoning_delta"):
     text: str
 
 
-class ModelCompleted(_Event, tag="model_completed"):
+class ModelCompleted(_Event, frozen=True, tag="model_completed"):
     """A model call ended.
 
     Attributes:
@@ -103,7 +103,7 @@ class ModelCompleted(_Event, tag="model_completed"):
     usage: AgentUsage
 
 
-class ToolCallRequested(_Event, tag="tool_call_requested"):
+class ToolCallRequested(_Event, frozen=True, tag="tool_call_requested"):
     """The model asked for a tool.
 
     Attributes:
@@ -113,7 +113,7 @@ class ToolCallRequested(_Event, tag="tool_call_requested"):
     tool_call: AgentToolCall
 
 
-class ToolCallStarted(_Event, tag="tool_call_started"):
+class ToolCallStarted(_Event, frozen=True, tag="tool_call_started"):
     """An attempt of a tool call enters the tool.
 
     Attributes:
@@ -125,7 +125,7 @@ class ToolCallStarted(_Event, tag="tool_call_started"):
     tool_name: str
 
 
-class ToolCallProgress(_Event, tag="tool_call_progress"):
+class ToolCallProgress(_Event, frozen=True, tag="tool_call_progress"):
     """What a running tool reports.
 
     Attributes:
@@ -137,7 +137,7 @@ class ToolCallProgress(_Event, tag="tool_call_progress"):
     text: str
 
 
-class ToolCallCompleted(_Event, tag="tool_call_completed"):
+class ToolCallCompleted(_Event, frozen=True, tag="tool_call_completed"):
     """A call has its final status.
 
     Attributes:
@@ -147,7 +147,7 @@ class ToolCallCompleted(_Event, tag="tool_call_completed"):
     tool_call: AgentToolCall
 
 
-class InterruptOpened(_Event, tag="interrupt_opened"):
+class InterruptOpened(_Event, frozen=True, tag="interrupt_opened"):
     """The session waits on a person.
 
     Attributes:
@@ -157,7 +157,7 @@ class InterruptOpened(_Event, tag="interrupt_opened"):
     interrupt: AgentInterrupt
 
 
-class InterruptClosed(_Event, tag="interrupt_closed"):
+class InterruptClosed(_Event, frozen=True, tag="interrupt_closed"):
     """A person decided, or nobody needs to any more.
 
     Attributes:
@@ -169,11 +169,11 @@ class InterruptClosed(_Event, tag="interrupt_closed"):
     decision: ApprovalDecision | None = None
 
 
-class TurnCompletedEvent(_Event, tag="turn_completed"):
+class TurnCompletedEvent(_Event, frozen=True, tag="turn_completed"):
     """The turn ended with an answer."""
 
 
-class TurnFailed(_Event, tag="turn_failed"):
+class TurnFailed(_Event, frozen=True, tag="turn_failed"):
     """The turn ended without one.
 
     Attributes:
@@ -183,11 +183,11 @@ class TurnFailed(_Event, tag="turn_failed"):
     error: str
 
 
-class TurnCancelled(_Event, tag="turn_cancelled"):
+class TurnCancelled(_Event, frozen=True, tag="turn_cancelled"):
     """The turn was cancelled."""
 
 
-class SessionClosed(_Event, tag="session_closed"):
+class SessionClosed(_Event, frozen=True, tag="session_closed"):
     """The session takes no more commands."""
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dex import AsyncContext, Step, StepDecision, dead_end
+from dex import AsyncContext, StepDecision, dead_end
 
 from dex_agents.errors import RunnerContractError, ToolExecutionError, ToolOutcomeUnknownError
 from dex_agents.limits import MAX_TOOL_CALL_ATTEMPTS
@@ -13,6 +13,7 @@ from dex_agents.session.steps.commit import commit_finished_call
 from dex_agents.session.steps.event_stream import StepEvents, step_events
 from dex_agents.session.steps.failures import describe_failure
 from dex_agents.session.steps.liveness import heartbeats
+from dex_agents.session.steps.session_step import SessionStep
 from dex_agents.session.steps.turn_loading import load_tool_call
 from dex_agents.session.transitions.tool_calls import (
     exhausted_tool_call,
@@ -27,7 +28,7 @@ from dex_agents.wire.tool_calls import AgentToolCall
 __all__ = ["CallSingleAttemptTool", "CallTool", "RecordToolFailure"]
 
 
-class _ToolStep(Step[ToolStepInput]):
+class _ToolStep(SessionStep[ToolStepInput]):
     def __init__(self, runtime: SessionRuntime) -> None:
         """Bind the Step to its Flow."""
         self._runtime = runtime
@@ -65,9 +66,8 @@ class _ToolStep(Step[ToolStepInput]):
                     return fail_tool_call(call, str(error), clock(), attempt=attempt, started_at=started_at)
                 except ToolOutcomeUnknownError as error:
                     return lose_tool_call(call, str(error), clock(), attempt=attempt, started_at=started_at)
-        if not isinstance(result, ToolExecutionResult):
-            raise RunnerContractError(f"execute_deferred_tool_call returned {type(result).__name__}")
-        return succeed_tool_call(call, result.output, attempt=attempt, started_at=started_at, now=clock())
+        output = _require_result(result).output
+        return succeed_tool_call(call, output, attempt=attempt, started_at=started_at, now=clock())
 
 
 class CallTool(_ToolStep):
@@ -125,3 +125,10 @@ class RecordToolFailure(_ToolStep):
             events.write(ToolCallCompleted(tool_call=final))
         commit_finished_call(context, input, final)
         return dead_end()
+
+
+def _require_result(result: object) -> ToolExecutionResult:
+    # The contract is structural, so a runner without type checks can hand over anything.
+    if not isinstance(result, ToolExecutionResult):
+        raise RunnerContractError(f"execute_deferred_tool_call returned {type(result).__name__}")
+    return result

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any, Final
 
-from dex import AsyncContext, ChannelMap, Context, Step, StepDecision, Timer, Wait, dead_end
+from dex import AsyncContext, ChannelMap, Context, StepDecision, Timer, Wait, dead_end
 
 from dex_agents import texts
 from dex_agents.session.flow_graph import FlowGraph
@@ -18,6 +18,7 @@ from dex_agents.session.runtime import SessionRuntime
 from dex_agents.session.steps.commit import commit_change
 from dex_agents.session.steps.event_stream import step_events
 from dex_agents.session.steps.run_model import closing_messages
+from dex_agents.session.steps.session_step import SessionStep
 from dex_agents.session.steps.turn_loading import load_record, load_tool_call, load_turn
 from dex_agents.session.transitions.turns import cancel_turn, cancelled_tool_calls
 from dex_agents.wire.step_inputs import TurnStepInput
@@ -27,14 +28,14 @@ __all__ = ["CancelTurn"]
 _TURN_CHANNELS: Final[tuple[ChannelMap[Any], ...]] = (FINISHED_CALLS, TOOL_DECISIONS, EARLIER_WRITES)
 
 
-class CancelTurn(Step[TurnStepInput]):
+class CancelTurn(SessionStep[TurnStepInput]):
     """Waits a while for running calls to end with a known result, then ends the turn.
 
     The command that schedules it has stopped the turn's other Steps in the same commit.
 
     Durability:
-        Only writes state: a repeat writes the same. Calls that were never sent are recorded `not_run`; a write
-        that was still running is recorded `outcome_unknown`.
+        Only writes state: a repeat writes the same. Calls that were never sent are recorded `not_run`; a
+        write that was still running is recorded `outcome_unknown`.
     """
 
     def __init__(self, runtime: SessionRuntime, graph: FlowGraph) -> None:

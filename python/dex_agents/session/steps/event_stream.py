@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterable, Iterator
+from collections.abc import Generator, Iterable
 from contextlib import contextmanager
 from typing import Final
 
@@ -119,7 +119,7 @@ class StepEvents:
 @contextmanager
 def step_events(
     context: AsyncContext, runtime: SessionRuntime, turn_id: str | None
-) -> Iterator[StepEvents]:
+) -> Generator[StepEvents, None, None]:
     """Yield the events of a Step attempt, and send what is left when the block ends.
 
     Args:

@@ -5,7 +5,6 @@ from __future__ import annotations
 from dex import (
     AsyncContext,
     Context,
-    Step,
     StepDecision,
     StepOptions,
     Wait,
@@ -19,6 +18,7 @@ from dex_agents.session.persistence import CLOSING, INBOX, RECORD, SETTLED_TURNS
 from dex_agents.session.runtime import SessionRuntime
 from dex_agents.session.steps.commit import commit_change
 from dex_agents.session.steps.event_stream import step_events
+from dex_agents.session.steps.session_step import SessionStep
 from dex_agents.session.steps.turn_loading import load_record
 from dex_agents.session.transitions.closing import close_session, summarize_session
 from dex_agents.session.transitions.turns import begin_turn
@@ -30,7 +30,7 @@ from dex_agents.wire.step_inputs import IdleStepInput, SessionStepInput
 __all__ = ["AwaitUserMessage", "CloseSession", "StartSession"]
 
 
-class StartSession(Step[SessionStepInput]):
+class StartSession(SessionStep[SessionStepInput]):
     """Writes the first record; with a first message the first turn begins in the same commit.
 
     Durability:
@@ -63,7 +63,7 @@ class StartSession(Step[SessionStepInput]):
         return _take(self._runtime, self._graph, context, record, message)
 
 
-class AwaitUserMessage(Step[IdleStepInput]):
+class AwaitUserMessage(SessionStep[IdleStepInput]):
     """Waits, for as long as it takes, for the next message or for the end of the session.
 
     Durability:
@@ -90,7 +90,7 @@ class AwaitUserMessage(Step[IdleStepInput]):
         return _take(self._runtime, self._graph, context, load_record(context), pending[0].value)
 
 
-class CloseSession(Step[IdleStepInput]):
+class CloseSession(SessionStep[IdleStepInput]):
     """Ends the session, unless a message arrived meanwhile: then that is stored first.
 
     Durability:

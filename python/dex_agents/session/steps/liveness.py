@@ -3,19 +3,17 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator
+from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
-from datetime import timedelta
 from typing import Final
 
 from dex import AsyncContext
 
-__all__ = ["HEARTBEAT_TIMEOUT", "heartbeats"]
+from dex_agents.limits import STEP_HEARTBEAT_SECONDS
 
-HEARTBEAT_TIMEOUT: Final = timedelta(seconds=60)
-"""After this long without a sign of life the engine gives the attempt up."""
+__all__ = ["Heartbeats", "heartbeats"]
 
-_INTERVAL_SECONDS: Final = HEARTBEAT_TIMEOUT.total_seconds() / 4
+_INTERVAL_SECONDS: Final = STEP_HEARTBEAT_SECONDS / 4
 
 
 class Heartbeats:
@@ -37,7 +35,7 @@ class Heartbeats:
 
 
 @asynccontextmanager
-async def heartbeats(context: AsyncContext) -> AsyncIterator[Heartbeats]:
+async def heartbeats(context: AsyncContext) -> AsyncGenerator[Heartbeats, None]:
     """Keep a Step attempt alive while the block runs."""
     pulse = Heartbeats(context)
 

@@ -1,11 +1,11 @@
-"""Steps of a turn that think: the model call, the join before it, and the two ways in which a turn is ended."""
+"""Steps of a turn that think: the model call, the join before it, and the end of a turn that failed."""
 
 from __future__ import annotations
 
 import logging
 from collections.abc import Sequence
 
-from dex import AsyncContext, Context, Step, StepDecision, Wait, dead_end, go_to_many
+from dex import AsyncContext, Context, StepDecision, Wait, dead_end, go_to_many
 
 from dex_agents import texts
 from dex_agents.errors import RunnerContractError
@@ -19,6 +19,7 @@ from dex_agents.session.steps.commit import commit_change
 from dex_agents.session.steps.event_stream import StepEvents, step_events
 from dex_agents.session.steps.failures import describe_failure
 from dex_agents.session.steps.liveness import heartbeats
+from dex_agents.session.steps.session_step import SessionStep
 from dex_agents.session.steps.turn_loading import load_record, load_turn
 from dex_agents.session.transitions.messages import as_framework_message
 from dex_agents.session.transitions.turns import decide_model_outcome, fail_turn, used_tool_call_ids
@@ -31,13 +32,13 @@ __all__ = ["FailTurn", "ResumeTurn", "RunModel", "closing_messages"]
 _log = logging.getLogger(__name__)
 
 
-class RunModel(Step[TurnStepInput]):
+class RunModel(SessionStep[TurnStepInput]):
     """Makes at most one model call.
 
     Durability:
         Built from committed state alone, so an attempt that is lost is repeated: the same call, at most
-        `limits.MAX_MODEL_CALL_ATTEMPTS` times. Its answer, the records of the calls it asks for, and the Steps
-        that run them are one commit.
+        `limits.MAX_MODEL_CALL_ATTEMPTS` times. Its answer, the records of the calls it asks for, and the
+        Steps that run them are one commit.
     """
 
     def __init__(self, runtime: SessionRuntime, graph: FlowGraph) -> None:
@@ -54,8 +55,7 @@ class RunModel(Step[TurnStepInput]):
             events.write(ModelStarted())
             async with heartbeats(context):
                 outcome = await self._runtime.runner.run_model_step(self._turn_context(context, view, events))
-            _require_outcome(outcome)
-            change = decide_model_outcome(view, outcome, self._runtime.clock())
+            change = decide_model_outcome(view, _require_outcome(outcome), self._runtime.clock())
             events.write_all(change.events)
         ended = view.turn if change.record.turn is None else None
         commit_change(context, change, ended_turn=ended, loaded_messages=view.messages)
@@ -77,7 +77,7 @@ class RunModel(Step[TurnStepInput]):
         )
 
 
-class ResumeTurn(Step[TurnStepInput]):
+class ResumeTurn(SessionStep[TurnStepInput]):
     """Waits until every call of a response has a final record; the next model call follows.
 
     Durability:
@@ -101,7 +101,7 @@ class ResumeTurn(Step[TurnStepInput]):
         return go_to_many(self._graph.call_model(turn))
 
 
-class FailTurn(Step[TurnStepInput]):
+class FailTurn(SessionStep[TurnStepInput]):
     """Ends a turn whose model call failed for good; the session goes on.
 
     Durability:
@@ -135,12 +135,13 @@ def closing_messages(runtime: SessionRuntime, view: TurnView, note: str) -> Sequ
     turn_messages = [as_framework_message(message) for message in view.turn_messages]
     try:
         return runtime.runner.build_unfinished_turn_messages(turn_messages, view.open_calls, note)
-    except Exception:
+    except Exception:  # noqa: BLE001  # whatever a runner raises, the turn must end
         _log.exception("the runner could not close the transcript of %s", view.turn.turn_id)
         return ()
 
 
-def _require_outcome(outcome: AgentTurnOutcome) -> None:
+def _require_outcome(outcome: object) -> AgentTurnOutcome:
     # The contract is structural, so a runner without type checks can hand over anything.
     if not isinstance(outcome, TurnCompleted | TurnContinued | ToolCallsRequested):
         raise RunnerContractError(f"run_model_step returned {type(outcome).__name__}")
+    return outcome

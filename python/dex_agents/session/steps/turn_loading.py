@@ -5,7 +5,7 @@ from __future__ import annotations
 from dex import Context
 
 from dex_agents.errors import WireFormatError
-from dex_agents.session.persistence import MESSAGES, RECORD, TOOL_CALLS, map_instance
+from dex_agents.session.persistence import MESSAGES, RECORD, TOOL_CALLS, get_stored, get_stored_instance
 from dex_agents.session.state import TurnView
 from dex_agents.wire.messages import AgentMessage
 from dex_agents.wire.sessions import SessionRecord
@@ -20,7 +20,7 @@ def load_record(context: Context) -> SessionRecord:
     Raises:
         WireFormatError: There is none: the Flow was not started as a session.
     """
-    record: SessionRecord | None = RECORD.get(context)
+    record = get_stored(RECORD, context)
     if record is None:
         raise WireFormatError("SessionRecord", "the session has no record")
     return record
@@ -38,7 +38,7 @@ def load_tool_call(context: Context, tool_call_id: str) -> AgentToolCall:
     Raises:
         WireFormatError: There is none.
     """
-    call: AgentToolCall | None = TOOL_CALLS.get(context, map_instance(tool_call_id))
+    call = get_stored_instance(TOOL_CALLS, context, tool_call_id)
     if call is None:
         raise WireFormatError("AgentToolCall", f"the call {tool_call_id!r} has no record")
     return call

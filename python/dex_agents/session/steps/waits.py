@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from typing import Any
 
-from dex import AsyncContext, ChannelMap, Context, Step, StepDecision, Wait, dead_end, go_to_many
+from dex import AsyncContext, ChannelMap, Context, StepDecision, Wait, dead_end, go_to_many
 
 from dex_agents.session.flow_graph import FlowGraph
 from dex_agents.session.persistence import EARLIER_WRITES, TOOL_DECISIONS, map_instance
 from dex_agents.session.runtime import SessionRuntime
 from dex_agents.session.steps.commit import close_interrupts, commit_finished_call, write_tool_calls
 from dex_agents.session.steps.event_stream import step_events
+from dex_agents.session.steps.session_step import SessionStep
 from dex_agents.session.steps.turn_loading import load_tool_call
 from dex_agents.session.transitions.tool_calls import (
     apply_approval,
@@ -24,7 +25,7 @@ from dex_agents.wire.step_inputs import ToolStepInput
 __all__ = ["AwaitEarlierWrite", "AwaitToolApproval"]
 
 
-class AwaitToolApproval(Step[ToolStepInput]):
+class AwaitToolApproval(SessionStep[ToolStepInput]):
     """Waits, for as long as it takes, until a person decides or the question falls away.
 
     Durability:
@@ -67,7 +68,7 @@ class AwaitToolApproval(Step[ToolStepInput]):
         return go_to_many(self._graph.run_tool(input, call.effect))
 
 
-class AwaitEarlierWrite(Step[ToolStepInput]):
+class AwaitEarlierWrite(SessionStep[ToolStepInput]):
     """Waits until the ordered write before this one has succeeded; does not run this one otherwise.
 
     Durability:

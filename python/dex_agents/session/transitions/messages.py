@@ -123,4 +123,3 @@ def _pack(messages: Sequence[AgentMessage]) -> tuple[MessageChunk, ...]:
 
 def _heal(text: str | None) -> str | None:
     return None if text is None else replace_lone_surrogates(text)
-

@@ -16,6 +16,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime
+from itertools import pairwise
 from typing import Literal, assert_never
 
 import msgspec
@@ -136,10 +137,11 @@ def _intend(
 
 def _chain(runnable: Sequence[tuple[AgentToolCall, bool]]) -> tuple[ToolStart, ...]:
     writes = [record.tool_call_id for record, _ in runnable if record.ordered]
-    following = dict(zip(writes, writes[1:], strict=False))
+    following = dict(pairwise(writes))
     starts: list[ToolStart] = []
     for record, requires_approval in runnable:
         follows_write = record.ordered and record.tool_call_id != writes[0]
+        begins_with: Literal["approval", "earlier_write", "call"]
         if requires_approval:
             begins_with, status = "approval", "waiting_for_approval"
         elif follows_write:

@@ -111,6 +111,7 @@ def decide_model_outcome(view: TurnView, outcome: AgentTurnOutcome, now: datetim
 
 def _complete(view: TurnView, outcome: TurnCompleted, now: datetime) -> SessionChange:
     turn_id = view.turn.turn_id
+    result: TurnOutcome
     ending: AgentEvent
     if outcome.turn_error is None:
         result, ending = "completed", TurnCompletedEvent(turn_id=turn_id)
@@ -163,7 +164,9 @@ def _request_tools(view: TurnView, outcome: ToolCallsRequested, now: datetime) -
     )
     events: list[AgentEvent] = [ModelCompleted(turn_id=turn_id, usage=outcome.usage)]
     events += [ToolCallRequested(turn_id=turn_id, tool_call=call) for call in planned.records]
-    events += [ToolCallCompleted(turn_id=turn_id, tool_call=call) for call in planned.records if call.is_final]
+    events += [
+        ToolCallCompleted(turn_id=turn_id, tool_call=call) for call in planned.records if call.is_final
+    ]
     events += [InterruptOpened(turn_id=turn_id, interrupt=asking) for asking in planned.interrupts]
     return SessionChange(
         record=_go_on(view.record, turn, stored, outcome.usage),
