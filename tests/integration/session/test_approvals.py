@@ -27,6 +27,7 @@ def _payments() -> tuple[list[int], FunctionTool]:
     return paid, pay
 
 
+@pytest.mark.requirement("approvals-together")
 @pytest.mark.case("BR-025")
 @pytest.mark.case("BR-026")
 async def test_several_approvals_wait_at_once_and_are_answered_in_any_order(tmp_path: Path) -> None:
@@ -49,6 +50,7 @@ async def test_several_approvals_wait_at_once_and_are_answered_in_any_order(tmp_
     assert "Their reason: too much" in (said[0] or "")
 
 
+@pytest.mark.requirement("approval-once")
 @pytest.mark.case("BR-031")
 async def test_of_twenty_equal_approvals_one_takes_effect_and_the_tool_runs_once(tmp_path: Path) -> None:
     paid, pay = _payments()
@@ -107,6 +109,7 @@ async def test_answers_survive_a_new_worker_between_them(tmp_path: Path) -> None
     assert sorted(paid) == [1, 2]
 
 
+@pytest.mark.requirement("approval-durable")
 @pytest.mark.case("BR-037")
 async def test_an_approval_waits_through_a_restart_of_everything(tmp_path: Path) -> None:
     paid, pay = _payments()
@@ -125,6 +128,7 @@ async def test_an_approval_waits_through_a_restart_of_everything(tmp_path: Path)
     assert paid == [5]
 
 
+@pytest.mark.requirement("approval-edited")
 async def test_a_person_may_change_the_arguments_and_the_record_says_so(tmp_path: Path) -> None:
     paid, pay = _payments()
     async with serve(tmp_path / "a.db", build_flow([pay])) as client:

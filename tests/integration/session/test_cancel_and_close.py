@@ -55,6 +55,7 @@ async def test_a_cancelled_model_call_is_stopped_and_the_session_goes_on(tmp_pat
     ]
 
 
+@pytest.mark.requirement("cancel-stale")
 @pytest.mark.case("BR-038")
 async def test_a_question_of_a_cancelled_turn_can_not_be_answered_any_more(tmp_path: Path) -> None:
     ran: list[int] = []
@@ -136,6 +137,7 @@ async def test_running_calls_are_told_and_may_still_end_with_a_known_result(tmp_
     ]
 
 
+@pytest.mark.requirement("cancel-truth")
 async def test_calls_that_do_not_stop_are_recorded_truthfully_when_the_grace_is_over(tmp_path: Path) -> None:
     both_running = asyncio.Barrier(3)
     never = asyncio.Event()
@@ -190,6 +192,7 @@ async def test_a_turn_cancelled_right_after_its_calls_were_committed_leaves_a_va
     assert results == [call.tool_call_id for call in snapshot.tool_calls]
 
 
+@pytest.mark.requirement("message-kept")
 async def test_closing_ends_a_running_turn_and_keeps_what_nobody_answered(tmp_path: Path) -> None:
     entered = asyncio.Event()
 

@@ -18,6 +18,7 @@ from dex_agents.wire.tool_calls import ToolEffect
 from tests.integration.session.desk import answers, ask, asking, build_flow, serve, wait_for_interrupts
 
 
+@pytest.mark.requirement("upgrade-waits")
 @pytest.mark.case("BR-053")
 async def test_a_waiting_session_goes_on_under_a_new_version_of_its_agent(tmp_path: Path) -> None:
     @function_tool(effect=ToolEffect.NON_IDEMPOTENT_WRITE)
@@ -55,6 +56,7 @@ class _NextFormat(StructCodec[SessionRecord]):
         return super().decode(Value(WireKind.JSON, str(value.data).replace('"format":2', '"format":1', 1)))
 
 
+@pytest.mark.requirement("format-newer")
 async def test_a_value_from_a_newer_version_is_named_and_waits_for_a_worker_that_reads_it(
     tmp_path: Path,
 ) -> None:

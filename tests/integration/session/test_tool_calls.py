@@ -21,6 +21,7 @@ from dex_agents.wire.tool_calls import ToolEffect, ToolPolicy
 from tests.integration.session.desk import answers, ask, asking, build_flow, obedient, serve
 
 
+@pytest.mark.requirement("calls-parallel")
 async def test_the_calls_of_one_response_run_at_the_same_time(tmp_path: Path) -> None:
     together = asyncio.Barrier(2)
 
@@ -61,6 +62,7 @@ async def test_only_the_call_that_fails_is_repeated(tmp_path: Path) -> None:
     assert sorted(runs) == [("notify", 1), ("notify", 2), ("notify", 3), ("refund", 1)]
 
 
+@pytest.mark.requirement("idempotency-key")
 @pytest.mark.case("BR-005")
 async def test_every_attempt_of_a_call_has_the_same_key_and_other_calls_have_others(tmp_path: Path) -> None:
     keys: dict[int, list[str]] = {}
@@ -83,6 +85,7 @@ async def test_every_attempt_of_a_call_has_the_same_key_and_other_calls_have_oth
     assert len(set(expected)) == 3
 
 
+@pytest.mark.requirement("effect-retries")
 @pytest.mark.parametrize(
     ("effect", "status", "attempts"),
     [
@@ -115,6 +118,7 @@ async def test_an_unexpected_error_ends_as_the_effect_says(
     assert (OUTCOME_UNKNOWN_TOOL_RESULT in said[0]) == (status == "outcome_unknown")
 
 
+@pytest.mark.requirement("outcome-truth")
 async def test_a_tool_may_say_that_it_failed_or_that_it_does_not_know(tmp_path: Path) -> None:
     @function_tool(effect=ToolEffect.READ)
     async def refuse() -> str:
@@ -138,6 +142,7 @@ async def test_a_tool_may_say_that_it_failed_or_that_it_does_not_know(tmp_path: 
     assert said == [f"The tool call failed: no such order | {OUTCOME_UNKNOWN_TOOL_RESULT}"]
 
 
+@pytest.mark.requirement("session-goes-on")
 @pytest.mark.case("BR-022")
 @pytest.mark.case("BR-054")
 @pytest.mark.case("BR-059")
@@ -160,6 +165,7 @@ async def test_calls_that_can_never_run_are_answered_one_by_one_without_asking_a
     assert said[0].count("invalid arguments: ") == 2
 
 
+@pytest.mark.requirement("writes-ordered")
 async def test_ordered_writes_run_one_after_the_other_in_the_models_order(tmp_path: Path) -> None:
     log: list[str] = []
     first_may_end = asyncio.Event()
@@ -193,6 +199,7 @@ async def test_ordered_writes_run_one_after_the_other_in_the_models_order(tmp_pa
     assert log == ["begin a", "end a", "begin b", "end b", "begin c", "end c"]
 
 
+@pytest.mark.requirement("writes-ordered")
 async def test_after_an_ordered_write_that_did_not_succeed_the_rest_do_not_run(tmp_path: Path) -> None:
     ran: list[str] = []
 
@@ -233,6 +240,8 @@ async def test_a_policy_wins_over_the_declaration_of_a_tool(tmp_path: Path) -> N
         assert await answers(client, "s") == ["published"]
 
 
+@pytest.mark.requirement("results-adjacent")
+@pytest.mark.requirement("call-ids-unique")
 @pytest.mark.case("BR-020")
 @pytest.mark.case("BR-021")
 async def test_results_follow_their_response_in_the_asked_order_even_when_the_model_repeats_its_ids(
@@ -271,6 +280,7 @@ async def test_results_follow_their_response_in_the_asked_order_even_when_the_mo
             ]
 
 
+@pytest.mark.requirement("model-call-limit")
 async def test_a_long_turn_of_tool_rounds_ends_at_the_limit_of_model_calls(tmp_path: Path) -> None:
     @function_tool(effect=ToolEffect.READ)
     async def more() -> str:

@@ -48,6 +48,7 @@ async def test_the_text_of_the_events_is_the_stored_answer(tmp_path: Path) -> No
         assert [streamed] == await answers(client, "s")
 
 
+@pytest.mark.requirement("snapshot-and-events")
 async def test_events_from_the_cursor_of_a_snapshot_leave_nothing_out(tmp_path: Path) -> None:
     async with serve(tmp_path / "a.db", build_flow()) as client:
         await client.start_session("s", first_message="first")
@@ -63,6 +64,7 @@ async def test_events_from_the_cursor_of_a_snapshot_leave_nothing_out(tmp_path: 
     assert streamed == "you said: second"
 
 
+@pytest.mark.requirement("message-order")
 async def test_messages_sent_during_a_turn_each_start_a_turn_of_their_own_in_order(tmp_path: Path) -> None:
     entered, gate = asyncio.Event(), asyncio.Event()
 
@@ -89,6 +91,7 @@ async def test_messages_sent_during_a_turn_each_start_a_turn_of_their_own_in_ord
     assert snapshot.queued_messages == ()
 
 
+@pytest.mark.requirement("message-once")
 @pytest.mark.case("BR-045")
 async def test_fifty_concurrent_messages_are_fifty_even_when_each_is_sent_twice(tmp_path: Path) -> None:
     async with serve(tmp_path / "a.db", build_flow()) as client:
@@ -103,6 +106,7 @@ async def test_fifty_concurrent_messages_are_fifty_even_when_each_is_sent_twice(
     assert [one.turn_id for one in users] == [f"turn-{n}" for n in range(1, 51)]
 
 
+@pytest.mark.requirement("input-checked")
 @pytest.mark.case("BR-044")
 @pytest.mark.parametrize(
     ("text", "problem"),
@@ -180,6 +184,7 @@ async def test_a_busy_session_is_reported_when_the_bound_is_reached(tmp_path: Pa
         assert (await client.wait_for_idle("s")).last_turn_outcome == "completed"
 
 
+@pytest.mark.requirement("turn-fails-readably")
 async def test_a_model_that_fails_for_good_fails_the_turn_and_the_session_goes_on(tmp_path: Path) -> None:
     broken = True
 
@@ -219,6 +224,7 @@ async def test_empty_answers_fail_the_turn_after_a_bounded_number_of_calls(tmp_p
     )
 
 
+@pytest.mark.requirement("session-goes-on")
 @pytest.mark.case("BR-089")
 async def test_lone_surrogates_are_replaced_wherever_they_come_in(tmp_path: Path) -> None:
     seen: list[str] = []

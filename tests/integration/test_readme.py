@@ -1,0 +1,29 @@
+"""The README's programs do what it says."""
+
+from __future__ import annotations
+
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+_README = Path(__file__).parents[2] / "README.md"
+
+
+def test_the_agent_of_the_readme_answers(tmp_path: Path) -> None:
+    blocks: list[str] = re.findall(r"```python\n(.*?)```", _README.read_text(encoding="utf-8"), re.DOTALL)
+    (program,) = [block for block in blocks if "asyncio.run" in block]
+    ran = subprocess.run(
+        [sys.executable, "-W", "error", "-c", program],
+        cwd=tmp_path,
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+    )
+    assert (ran.returncode, ran.stderr) == (0, "")
+    assert ran.stdout.splitlines() == [
+        "user | Where is A-17?",
+        'tool | {"order_id": "A-17", "status": "shipped"}',
+        'assistant | Here it is: {"order_id": "A-17", "status": "shipped"}',
+    ]
