@@ -211,7 +211,6 @@ class AgentSessionClient:
             interrupt_id, decision, uuid.uuid4().hex, reason=reason, arguments=arguments
         )
         options = RPCInvokeOptions(
-            lock_attribute_map_instances=(RECEIPTS.lock(instance),),
             load_attribute_map_instances=(
                 RECEIPTS.load(instance),
                 INTERRUPTS.load(instance),

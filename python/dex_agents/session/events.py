@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections import deque
+from collections import OrderedDict, deque
 from datetime import timedelta
 from typing import Final, Self
 
@@ -16,6 +16,9 @@ __all__ = ["SessionEvents"]
 
 _POLL: Final = timedelta(seconds=20)
 _RECONNECT_SECONDS: Final = 0.2
+
+_REMEMBERED_STEPS: Final = 1024
+"""Far more than a session has under way at once; a viewer may watch for months."""
 
 
 class SessionEvents:
@@ -37,7 +40,7 @@ class SessionEvents:
         self._stream = stream
         self._session_id = session_id
         self._ready: deque[AgentEvent] = deque()
-        self._attempts: dict[str, int] = {}
+        self._attempts: OrderedDict[str, int] = OrderedDict()
         self._read_to = cursor or ""
         self._ended = False
         self.cursor = cursor
@@ -77,4 +80,7 @@ class SessionEvents:
         for event in decode_events(message.value):
             if event.attempt >= self._attempts.get(event.step, 0):
                 self._attempts[event.step] = event.attempt
+                self._attempts.move_to_end(event.step)
                 self._ready.append(event)
+        while len(self._attempts) > _REMEMBERED_STEPS:
+            self._attempts.popitem(last=False)

@@ -68,8 +68,8 @@ SETTLED_TURNS: Final = Attribute("settled_turns", int)
 """How many turns have ended; missing until the session has begun. A client waits for it to grow."""
 
 TURN_GATE: Final = Attribute("cancelled_turn", CancelledTurn)
-"""The latest turn that was asked to cancel. Its lock keeps a new turn from beginning while a cancellation of
-the old one is being committed, so a cancellation never stops the wrong turn's Steps."""
+"""The latest turn that was asked to cancel. Commands about the running turn lock it, and so does the Step
+that begins one: a cancellation never stops the wrong turn's Steps, and never crosses an approval."""
 
 CLOSING: Final = Attribute("closing", bool)
 """Set once the session was asked to end: from then on it accepts nothing."""
@@ -80,7 +80,7 @@ INTERRUPTS: Final = AttributeMap("interrupts", AgentInterrupt)
 """Open ones only."""
 
 RECEIPTS: Final = AttributeMap("command_receipts", CommandReceipt)
-"""By message ID or interrupt ID; locked by the command that would write one, so it takes effect once."""
+"""By message ID or interrupt ID: that the command about it took effect, and whose call it was."""
 
 INBOX: Final = Channel("inbox", QueuedMessage)
 """Accepted messages in their order. No Step waits on it: a wait would take a message before its turn is

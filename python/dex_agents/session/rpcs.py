@@ -1,7 +1,7 @@
 """The session's RPCs: commands that take effect once, and consistent reads.
 
-A command locks the receipt that it would write (or the turn gate), so of many callers exactly one takes
-effect, and its own repeat after a lost reply is told that it did.
+A command about a message locks that message's receipt, one about the running turn locks the turn gate. So of
+many callers exactly one takes effect, and its own repeat after a lost reply is told that it did.
 """
 
 from __future__ import annotations
@@ -71,9 +71,12 @@ class SessionRpcs:
         RECEIPTS.set(context, map_instance(input.message_id), CommandReceipt(input.request_id, now))
         return _APPLIED
 
-    @rpc
+    @rpc(lock_attributes=(TURN_GATE.lock(),))
     def resolve_interrupt(self, context: Context, input: ResolveInterruptRequest) -> RPCResult[CommandReply]:
-        """Decide about a call; the receipt must be locked, and it, the interrupt and the call loaded."""
+        """Decide about a call; its receipt, interrupt and record must be loaded.
+
+        The gate is what a cancellation locks too: of an approval and a cancellation one comes first.
+        """
         earlier = get_stored_instance(RECEIPTS, context, input.interrupt_id)
         if earlier is not None:
             return _APPLIED if earlier.request_id == input.request_id else _ALREADY_DONE
