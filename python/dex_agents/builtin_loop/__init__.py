@@ -1,0 +1,46 @@
+"""The built-in agent loop: an agent in Dex terms, without a framework.
+
+Here live what an agent is (`definition`, `function_tool`), what a model client implements (`contract`), the
+stored items and the requests built from them (`stored_items`, `input_items`), and the runner. No Step and no
+storage lives here: those are the session's. Begin with `definition`, then `runner`.
+"""
+
+from dex_agents.builtin_loop.contract import (
+    ModelClient,
+    ModelInputItem,
+    ModelOutputItem,
+    ModelRequest,
+    ModelResponse,
+    ModelTool,
+    ModelToolCall,
+    ModelToolResultItem,
+    ModelUserTextItem,
+)
+from dex_agents.builtin_loop.definition import AgentDefinition, InstructionContext
+from dex_agents.builtin_loop.flow import create_builtin_agent_session_flow
+from dex_agents.builtin_loop.function_tool import FunctionTool, function_tool
+from dex_agents.builtin_loop.runner import BuiltinLoopAgentRunner
+from dex_agents.builtin_loop.scripted_model import ScriptedModelClient, ScriptedModelReply, ScriptedToolCall
+from dex_agents.builtin_loop.tool_call_context import ToolCallContext
+
+__all__ = [
+    "AgentDefinition",
+    "BuiltinLoopAgentRunner",
+    "FunctionTool",
+    "InstructionContext",
+    "ModelClient",
+    "ModelInputItem",
+    "ModelOutputItem",
+    "ModelRequest",
+    "ModelResponse",
+    "ModelTool",
+    "ModelToolCall",
+    "ModelToolResultItem",
+    "ModelUserTextItem",
+    "ScriptedModelClient",
+    "ScriptedModelReply",
+    "ScriptedToolCall",
+    "ToolCallContext",
+    "create_builtin_agent_session_flow",
+    "function_tool",
+]

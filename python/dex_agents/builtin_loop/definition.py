@@ -1,0 +1,108 @@
+"""What an agent is: its instructions, its model, its tools and their policies."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, cast
+
+from dex_agents.builtin_loop.contract import ModelClient
+from dex_agents.builtin_loop.function_tool import FunctionTool
+from dex_agents.errors import InvalidInputError, ToolDeclarationError
+from dex_agents.wire.tool_calls import ToolEffect, ToolPolicy
+
+__all__ = ["AgentDefinition", "InstructionContext"]
+
+
+@dataclass(frozen=True, kw_only=True)
+class InstructionContext:
+    """What a function of instructions may look at.
+
+    Attributes:
+        flow_id: The session ID.
+        turn_id: The turn, `turn-<n>`.
+    """
+
+    flow_id: str
+    turn_id: str
+
+
+@dataclass(frozen=True, kw_only=True)
+class AgentDefinition:
+    """An agent; checked when it is made, never inside a running turn.
+
+    Attributes:
+        name: The agent's name; not blank.
+        instructions: The system text of every model call, or a sync function that returns it. A function runs
+            before each model call and must be free of side effects. `""` sends none.
+        model: Calls the model; shared by all sessions of the agent.
+        tools: What the model may call; no two of one name.
+        tool_policies: By tool name; they win over a tool's own effect and approval.
+        max_model_calls_per_turn: After this many calls the next one offers no tools, so that the model must
+            answer; at least 1.
+        default_tool_effect: The effect of a tool that declares none.
+        tool_output_ascii: Whether results that are not strings are stored with characters above ASCII as
+            escapes, as `json.dumps` does. `False` keeps them readable, at fewer tokens for most scripts.
+    """
+
+    name: str
+    model: ModelClient
+    instructions: str | Callable[[InstructionContext], str] = ""
+    tools: Sequence[FunctionTool] = ()
+    tool_policies: Mapping[str, ToolPolicy] = field(default_factory=dict[str, ToolPolicy])
+    max_model_calls_per_turn: int = 100
+    default_tool_effect: ToolEffect = ToolEffect.UNCLASSIFIED
+    tool_output_ascii: bool = True
+
+    def __post_init__(self) -> None:
+        """Check every field and keep copies of the collections.
+
+        Raises:
+            InvalidInputError: A field breaks a rule; the text names it.
+            ToolDeclarationError: Two tools have one name, or something is not a tool.
+        """
+        object.__setattr__(self, "tools", tuple(self.tools))
+        object.__setattr__(self, "tool_policies", dict(self.tool_policies))
+        _require_valid(self)
+
+
+def _require_valid(definition: AgentDefinition) -> None:
+    # Types are looked at too: the fields come from an application that may not be type checked.
+    name, instructions = cast("Any", definition.name), cast("Any", definition.instructions)
+    if not isinstance(name, str) or not name.strip():
+        raise InvalidInputError("name", "must be text that is not blank")
+    if not isinstance(instructions, str) and not callable(instructions):
+        raise InvalidInputError("instructions", "must be text or a function")
+    _require_model_client(definition.model)
+    limit = cast("Any", definition.max_model_calls_per_turn)
+    if not isinstance(limit, int) or isinstance(limit, bool) or limit < 1:
+        raise InvalidInputError(
+            "max_model_calls_per_turn", f"must be an integer of at least 1, got {limit!r}"
+        )
+    if definition.default_tool_effect not in tuple(ToolEffect):
+        raise InvalidInputError(
+            "default_tool_effect", f"{definition.default_tool_effect!r} is no tool effect"
+        )
+    names: set[str] = set()
+    for tool in definition.tools:
+        if not isinstance(cast("Any", tool), FunctionTool):
+            raise ToolDeclarationError(
+                str(getattr(tool, "__name__", tool)), "it is not a tool; make one with function_tool"
+            )
+        if tool.name in names:
+            raise ToolDeclarationError(tool.name, "another tool of the agent has this name")
+        names.add(tool.name)
+    for tool_name, policy in definition.tool_policies.items():
+        if tool_name not in names:
+            raise InvalidInputError("tool_policies", f"the agent has no tool named {tool_name!r}")
+        if not isinstance(cast("Any", policy), ToolPolicy):
+            raise InvalidInputError("tool_policies", f"the policy of {tool_name!r} is not a ToolPolicy")
+
+
+def _require_model_client(model: Any) -> None:
+    for attribute in ("provider", "api"):
+        value = getattr(model, attribute, None)
+        if not isinstance(value, str) or not value:
+            raise InvalidInputError("model", f"{attribute} must be text that is not empty")
+    if not callable(getattr(model, "generate", None)):
+        raise InvalidInputError("model", "it has no method generate")

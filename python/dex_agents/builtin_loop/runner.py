@@ -1,0 +1,348 @@
+"""The built-in agent loop as a runner: one model call or one tool call at a time, from committed state."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, Final
+
+import msgspec
+
+from dex_agents import limits, texts
+from dex_agents.builtin_loop.contract import (
+    ModelRequest,
+    ModelResponse,
+    ModelTool,
+    ModelToolCall,
+)
+from dex_agents.builtin_loop.definition import AgentDefinition, InstructionContext
+from dex_agents.builtin_loop.function_tool import FunctionTool
+from dex_agents.builtin_loop.input_items import (
+    build_input_items,
+    build_model_output_message,
+    build_tool_result_message,
+    build_user_text_message,
+    find_open_calls,
+)
+from dex_agents.builtin_loop.stored_items import StoredModelOutput, StoredToolCall, build_native_item
+from dex_agents.builtin_loop.tool_arguments import ArgumentsProblemError, is_longer_than
+from dex_agents.builtin_loop.tool_call_context import ToolCallContext
+from dex_agents.builtin_loop.tool_output import encode_tool_output
+from dex_agents.codecs.unicode_text import cut_to_bytes, replace_lone_surrogates
+from dex_agents.errors import (
+    InvalidInputError,
+    RunnerContractError,
+    ToolExecutionError,
+    ToolOutcomeUnknownError,
+    WireFormatError,
+)
+from dex_agents.runner.outcomes import (
+    AgentTurnOutcome,
+    DeferredToolCall,
+    ToolCallsRequested,
+    ToolExecutionResult,
+    TurnCompleted,
+)
+from dex_agents.runner.turn_context import AgentTurnContext, DeferredToolExecution
+from dex_agents.tools.results import describe_tool_result
+from dex_agents.wire.messages import FrameworkMessage
+from dex_agents.wire.tool_calls import AgentToolCall, ResolvedToolPolicy, ToolEffect
+
+__all__ = ["BuiltinLoopAgentRunner"]
+
+_REFUSED_CALL_POLICY: Final = ResolvedToolPolicy(effect=ToolEffect.READ, requires_approval=False)
+
+_NOT_FOR_THE_SDK: Final = (TypeError, ValueError, SystemExit)
+_KEPT_BYTES_OF_LONG_ARGUMENTS: Final = 16 * 1024
+
+
+class _RunState(msgspec.Struct, frozen=True):
+    """`framework_run_state`: what one model call of a turn leaves for the next.
+
+    Attributes:
+        model_calls: Calls of the turn whose answer was committed.
+    """
+
+    model_calls: int = 0
+
+
+class EmptyModelAnswerError(RuntimeError):
+    """The model returned neither text nor a tool call; the attempt failed."""
+
+
+class AttemptFailedError(RuntimeError):
+    """A model client or a tool raised what the SDK would take for a mistake of the Step itself.
+
+    The SDK replaces a `TypeError` or `ValueError` of a handler, and a `SystemExit` would end the Worker; this
+    class keeps their name and text.
+    """
+
+
+class BuiltinLoopAgentRunner:
+    """Runs an `AgentDefinition` under a session.
+
+    Each model call is built from committed state alone, and each answer is stored with the Step that got it:
+    the turn's transcript grows as the turn goes, and `framework_run_state` is a count.
+    """
+
+    def __init__(self, definition: AgentDefinition) -> None:
+        self._definition = definition
+        self._tools: Final[dict[str, FunctionTool]] = {tool.name: tool for tool in definition.tools}
+        self._offered: Final = tuple(
+            ModelTool(tool.name, tool.description, tool.parameters) for tool in definition.tools
+        )
+
+    async def run_model_step(self, turn: AgentTurnContext) -> AgentTurnOutcome:
+        """Make one model call and say what follows; see `AgentFrameworkRunner.run_model_step`.
+
+        Args:
+            turn: The turn as committed.
+
+        Durability:
+            Runs inside `RunModel`. A crash or an exception repeats the model call from the same committed
+            state. An answer with neither text nor calls fails the attempt; the last one fails the turn.
+        """
+        model_calls = _decode_run_state(turn.framework_run_state).model_calls
+        results = self._build_result_messages(turn)
+        offers_tools = model_calls < self._definition.max_model_calls_per_turn
+        try:
+            response = await self._call_model(turn, results, offers_tools=offers_tools)
+        except _NOT_FOR_THE_SDK as error:
+            raise AttemptFailedError(f"{type(error).__qualname__}: {error}") from error
+        usage = msgspec.structs.replace(response.usage, model_calls=1)
+        text = replace_lone_surrogates(response.text)
+        if not response.tool_calls and not text.strip():
+            if turn.attempt < limits.MAX_MODEL_CALL_ATTEMPTS:
+                raise EmptyModelAnswerError(texts.empty_answer_error(turn.attempt))
+            return TurnCompleted(
+                new_messages=results, usage=usage, turn_error=texts.empty_answer_error(turn.attempt)
+            )
+        calls = _build_stored_calls(turn, response.tool_calls)
+        output = build_model_output_message(
+            StoredModelOutput(
+                provider=self._definition.model.provider,
+                api=self._definition.model.api,
+                item=build_native_item(response.item),
+                text=text if text.strip() else "",
+                tool_calls=calls,
+            )
+        )
+        if not calls:
+            return TurnCompleted(new_messages=(*results, output), usage=usage)
+        if not offers_tools:
+            refusal = texts.tool_call_over_model_call_limit(self._definition.max_model_calls_per_turn)
+            refused = [build_tool_result_message(call, refusal) for call in calls]
+            return TurnCompleted(new_messages=(*results, output, *refused), usage=usage)
+        return ToolCallsRequested(
+            framework_run_state=msgspec.json.encode(_RunState(model_calls + 1)).decode(),
+            tool_calls=tuple(
+                self._build_deferred_call(turn, call, asked.arguments, index)
+                for index, (call, asked) in enumerate(zip(calls, response.tool_calls, strict=True))
+            ),
+            usage=usage,
+            new_messages=(*results, output),
+        )
+
+    async def execute_deferred_tool_call(self, call: DeferredToolExecution) -> ToolExecutionResult:
+        """Run one tool call; see `AgentFrameworkRunner.execute_deferred_tool_call`.
+
+        The tool is looked up and the arguments are checked again: another version of the application may have
+        asked.
+
+        Args:
+            call: The call as committed.
+
+        Raises:
+            ToolExecutionError: The tool is gone, the arguments do not fit, the tool said so, or its result
+                cannot be written as JSON. Recorded `failed`, not retried.
+            ToolOutcomeUnknownError: The tool said so.
+
+        Durability:
+            Runs inside `CallTool` or `CallSingleAttemptTool`. Any other exception is a failed attempt.
+        """
+        tool = self._tools.get(call.tool_name)
+        if tool is None:
+            raise ToolExecutionError(texts.tool_not_available(call.tool_name))
+        context = ToolCallContext(
+            flow_id=call.flow_id,
+            turn_id=call.turn_id,
+            tool_call_id=call.tool_call_id,
+            idempotency_key=call.idempotency_key,
+            attempt=call.attempt,
+            effect=call.effect,
+            events=call.events,
+            heartbeat=call.heartbeat,
+            cancelled=call.cancelled,
+        )
+        try:
+            arguments = tool.fit_arguments(call.arguments)
+            value = await tool.execute(arguments, context)
+        except ArgumentsProblemError as problem:
+            raise ToolExecutionError(texts.invalid_arguments(str(problem))) from None
+        except (ToolExecutionError, ToolOutcomeUnknownError):
+            raise
+        except _NOT_FOR_THE_SDK as error:
+            raise AttemptFailedError(f"{type(error).__qualname__}: {error}") from error
+        return ToolExecutionResult(encode_tool_output(value, ensure_ascii=self._definition.tool_output_ascii))
+
+    def build_user_message(self, text: str) -> FrameworkMessage:
+        """Return a user's text as a message to store; pure."""
+        return build_user_text_message(text)
+
+    def build_unfinished_turn_messages(
+        self, turn_messages: Sequence[FrameworkMessage], open_calls: Sequence[AgentToolCall], note: str
+    ) -> Sequence[FrameworkMessage]:
+        """Return a result for every call that has none, then the note; pure.
+
+        The note is user text to the model, so that it knows in the next turn what became of this one.
+
+        Args:
+            turn_messages: This turn's stored messages, in order.
+            open_calls: Final records of calls whose result is not among those messages, in the asked order.
+            note: One sentence on why the turn ended.
+        """
+        by_id = {call.tool_call_id: call for call in open_calls}
+        unanswered = {call.tool_call_id: call for call in find_open_calls(turn_messages)}
+        for call in open_calls:
+            unanswered.setdefault(call.tool_call_id, _stored_call_of(call))
+        return (
+            *(_build_result_message(call, by_id.get(call.tool_call_id)) for call in unanswered.values()),
+            build_user_text_message(note, is_note=True),
+        )
+
+    def prepare_tool_arguments(
+        self, tool_name: str, arguments: str, tool_source_reference: str | None
+    ) -> str:
+        """Return the JSON text that would run for arguments which a person changed.
+
+        Arguments that fit the tool run as the person wrote them; others are prepared first.
+
+        Args:
+            tool_name: The tool.
+            arguments: JSON text.
+            tool_source_reference: Ignored; function tools have none.
+
+        Raises:
+            InvalidInputError: The tool is gone or the arguments do not fit it; the text says where.
+        """
+        tool = self._tools.get(tool_name)
+        if tool is None:
+            raise InvalidInputError("tool_name", texts.tool_not_available(tool_name))
+        try:
+            return tool.fit_arguments(arguments)
+        except ArgumentsProblemError as problem:
+            raise InvalidInputError("arguments", str(problem)) from None
+
+    async def _call_model(
+        self, turn: AgentTurnContext, results: Sequence[FrameworkMessage], *, offers_tools: bool
+    ) -> ModelResponse:
+        model = self._definition.model
+        request = ModelRequest(
+            instructions=self._build_instructions(turn),
+            items=build_input_items(
+                [*turn.messages, *results],
+                provider=model.provider,
+                api=model.api,
+                recorded_calls=turn.tool_calls,
+            ),
+            tools=self._offered if offers_tools else (),
+        )
+        response: Any = await model.generate(request, turn.events)
+        if not isinstance(response, ModelResponse):
+            raise RunnerContractError(
+                f"{type(model).__name__}.generate returned a {type(response).__name__}, not a ModelResponse"
+            )
+        return response
+
+    def _build_instructions(self, turn: AgentTurnContext) -> str:
+        instructions = self._definition.instructions
+        if not isinstance(instructions, str):
+            written: Any = instructions(InstructionContext(flow_id=turn.flow_id, turn_id=turn.turn_id))
+            if not isinstance(written, str):
+                raise RunnerContractError(f"instructions returned a {type(written).__name__}, not text")
+            instructions = written
+        return replace_lone_surrogates(instructions)
+
+    def _build_result_messages(self, turn: AgentTurnContext) -> tuple[FrameworkMessage, ...]:
+        turn_messages = [message for message in turn.messages if message.turn_id == turn.turn_id]
+        return tuple(
+            _build_result_message(call, turn.recorded_tool_call(call.tool_call_id))
+            for call in find_open_calls(turn_messages)
+        )
+
+    def _build_deferred_call(
+        self, turn: AgentTurnContext, call: StoredToolCall, arguments: str, index: int
+    ) -> DeferredToolCall:
+        deferred = DeferredToolCall(
+            tool_call_id=call.tool_call_id,
+            model_call_id=call.model_call_id,
+            tool_name=call.tool_name,
+            arguments=call.arguments,
+            policy=_REFUSED_CALL_POLICY,
+        )
+        tool = self._tools.get(call.tool_name)
+        if tool is not None:
+            policy = turn.resolve_tool_policy(tool.name, tool.effect, tool.requires_approval)
+            deferred = msgspec.structs.replace(
+                deferred, policy=policy, ordered=tool.ordered and policy.effect.is_write
+            )
+        if index >= limits.MAX_TOOL_CALLS_PER_RESPONSE:
+            reason = texts.tool_call_beyond_response_limit(limits.MAX_TOOL_CALLS_PER_RESPONSE)
+            return msgspec.structs.replace(deferred, not_run_reason=reason)
+        if tool is None:
+            return msgspec.structs.replace(
+                deferred, refusal=texts.unknown_tool(call.tool_name, tuple(self._tools))
+            )
+        try:
+            to_run = tool.prepare_arguments(arguments)
+        except ArgumentsProblemError as problem:
+            return msgspec.structs.replace(deferred, refusal=texts.invalid_arguments(str(problem)))
+        return msgspec.structs.replace(
+            deferred, effective_arguments=None if to_run == call.arguments else to_run
+        )
+
+
+def _decode_run_state(text: str | None) -> _RunState:
+    if text is None:
+        return _RunState()
+    try:
+        return msgspec.json.decode(text, type=_RunState)
+    except msgspec.MsgspecError as error:
+        raise WireFormatError("BuiltinLoopRunState", str(error)) from None
+
+
+def _build_stored_calls(turn: AgentTurnContext, asked: Sequence[ModelToolCall]) -> tuple[StoredToolCall, ...]:
+    if not asked:
+        return ()
+    # Calls of an answer over the limit are stored without a record, so their IDs are taken too.
+    taken = {message.tool_call_id for message in turn.messages if message.tool_call_id is not None}
+    return tuple(_build_stored_call(turn, call, taken) for call in asked)
+
+
+def _build_stored_call(turn: AgentTurnContext, call: ModelToolCall, taken: set[str]) -> StoredToolCall:
+    model_call_id = replace_lone_surrogates(call.model_call_id[: limits.MAX_IDENTIFIER_CHARACTERS])
+    tool_call_id = turn.assign_tool_call_id(model_call_id)
+    while tool_call_id in taken:
+        tool_call_id = turn.assign_tool_call_id(model_call_id)
+    return StoredToolCall(
+        tool_call_id=tool_call_id,
+        model_call_id=model_call_id,
+        tool_name=replace_lone_surrogates(call.tool_name[: limits.MAX_IDENTIFIER_CHARACTERS]),
+        arguments=_storable_arguments(call.arguments),
+    )
+
+
+def _storable_arguments(arguments: str) -> str:
+    """Return the model's text; of one over the limit the beginning, marked so that it is no JSON."""
+    if not is_longer_than(arguments, limits.MAX_TOOL_ARGUMENTS_BYTES):
+        return replace_lone_surrogates(arguments)
+    beginning = replace_lone_surrogates(arguments[:_KEPT_BYTES_OF_LONG_ARGUMENTS])
+    return f"{cut_to_bytes(beginning, _KEPT_BYTES_OF_LONG_ARGUMENTS)}..."
+
+
+def _stored_call_of(call: AgentToolCall) -> StoredToolCall:
+    return StoredToolCall(call.tool_call_id, call.model_call_id, call.tool_name, call.arguments)
+
+
+def _build_result_message(call: StoredToolCall, record: AgentToolCall | None) -> FrameworkMessage:
+    output = texts.OUTCOME_UNKNOWN_TOOL_RESULT if record is None else describe_tool_result(record)
+    return build_tool_result_message(call, output)
