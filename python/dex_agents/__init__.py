@@ -11,6 +11,7 @@ from typing import Final
 
 from dex_agents.codecs.attributes import build_session_registry, session_codecs
 from dex_agents.errors import (
+    AttemptFailedError,
     DexAgentsError,
     EngineAddressError,
     EngineDatabaseError,
@@ -47,12 +48,38 @@ from dex_agents.session.flow import AgentSessionFlow, create_agent_session_flow
 from dex_agents.session.options import AgentSessionOptions
 from dex_agents.session.worker import AgentWorker
 from dex_agents.texts import OUTCOME_UNKNOWN_TOOL_RESULT
-from dex_agents.wire.events import AgentEvent
+from dex_agents.wire.events import (
+    AgentEvent,
+    InterruptClosed,
+    InterruptOpened,
+    ModelCompleted,
+    ModelStarted,
+    ReasoningDelta,
+    SessionClosed,
+    TextDelta,
+    ToolCallCompleted,
+    ToolCallProgress,
+    ToolCallRequested,
+    ToolCallStarted,
+    TurnCancelled,
+    TurnCompletedEvent,
+    TurnFailed,
+    TurnStarted,
+    UserMessageEvent,
+)
 from dex_agents.wire.interrupts import AgentInterrupt
 from dex_agents.wire.messages import AgentMessage, AgentUserMessage, FrameworkMessage, QueuedMessage
-from dex_agents.wire.sessions import SessionSummary
+from dex_agents.wire.sessions import SessionStatus, SessionSummary, TurnOutcome
 from dex_agents.wire.snapshots import AgentSnapshot, SessionProgress
-from dex_agents.wire.tool_calls import AgentToolCall, ResolvedToolPolicy, ToolApproval, ToolEffect, ToolPolicy
+from dex_agents.wire.tool_calls import (
+    AgentToolCall,
+    ApprovalDecision,
+    ResolvedToolPolicy,
+    ToolApproval,
+    ToolCallStatus,
+    ToolEffect,
+    ToolPolicy,
+)
 from dex_agents.wire.usage import AgentUsage, add_agent_usage, empty_agent_usage
 
 __version__: Final = "0.5.0"
@@ -74,6 +101,8 @@ __all__ = [
     "AgentUsage",
     "AgentUserMessage",
     "AgentWorker",
+    "ApprovalDecision",
+    "AttemptFailedError",
     "DeferredToolCall",
     "DeferredToolExecution",
     "DexAgentsError",
@@ -84,20 +113,33 @@ __all__ = [
     "EngineInUseError",
     "EngineUnreachableError",
     "FrameworkMessage",
+    "InterruptClosed",
+    "InterruptOpened",
     "InvalidInputError",
+    "ModelCompleted",
+    "ModelStarted",
     "QueuedMessage",
+    "ReasoningDelta",
     "ResolvedToolPolicy",
     "RunnerContractError",
     "SessionAlreadyExistsError",
+    "SessionClosed",
     "SessionClosedError",
     "SessionError",
     "SessionEvents",
     "SessionNotFoundError",
     "SessionProgress",
+    "SessionStatus",
     "SessionSummary",
     "SessionTimeoutError",
     "SessionUnavailableError",
+    "TextDelta",
     "ToolApproval",
+    "ToolCallCompleted",
+    "ToolCallProgress",
+    "ToolCallRequested",
+    "ToolCallStarted",
+    "ToolCallStatus",
     "ToolCallsRequested",
     "ToolDeclarationError",
     "ToolEffect",
@@ -105,8 +147,14 @@ __all__ = [
     "ToolExecutionResult",
     "ToolOutcomeUnknownError",
     "ToolPolicy",
+    "TurnCancelled",
     "TurnCompleted",
+    "TurnCompletedEvent",
     "TurnContinued",
+    "TurnFailed",
+    "TurnOutcome",
+    "TurnStarted",
+    "UserMessageEvent",
     "WaitingSession",
     "WireFormatError",
     "__version__",

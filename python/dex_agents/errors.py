@@ -13,6 +13,7 @@
     ├── ToolDeclarationError (ValueError, TypeError)   a tool was declared wrongly
     ├── ToolExecutionError               the tool failed and the outcome is known
     ├── ToolOutcomeUnknownError          the tool may or may not have taken effect
+    ├── AttemptFailedError               an attempt failed with an error that a Step cannot raise itself
     ├── RunnerContractError              a runner broke the contract of `dex_agents.runner`
     ├── WireFormatError                  stored bytes cannot be read by this version
     └── EngineError                      the local engine cannot start or go on
@@ -29,6 +30,7 @@ Errors that cross a Step are `RuntimeError` subclasses on purpose: the SDK rewri
 from __future__ import annotations
 
 __all__ = [
+    "AttemptFailedError",
     "DexAgentsError",
     "EngineAddressError",
     "EngineDatabaseError",
@@ -143,6 +145,14 @@ class ToolExecutionError(DexAgentsError, RuntimeError):
 
 class ToolOutcomeUnknownError(DexAgentsError, RuntimeError):
     """The tool may or may not have taken effect: recorded `outcome_unknown`, never sent again."""
+
+
+class AttemptFailedError(DexAgentsError, RuntimeError):
+    """An attempt failed with a `TypeError`, `ValueError` or `SystemExit` of application code.
+
+    The SDK takes those for mistakes of the Step itself and rewrites them. The message is the class and the
+    text of the original, which is also the cause.
+    """
 
 
 class RunnerContractError(DexAgentsError, RuntimeError):

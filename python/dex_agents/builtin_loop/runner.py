@@ -29,6 +29,7 @@ from dex_agents.builtin_loop.tool_call_context import ToolCallContext
 from dex_agents.builtin_loop.tool_output import encode_tool_output
 from dex_agents.codecs.unicode_text import cut_to_bytes, replace_lone_surrogates
 from dex_agents.errors import (
+    AttemptFailedError,
     InvalidInputError,
     RunnerContractError,
     ToolExecutionError,
@@ -67,14 +68,6 @@ class _RunState(msgspec.Struct, frozen=True):
 
 class EmptyModelAnswerError(RuntimeError):
     """The model returned neither text nor a tool call; the attempt failed."""
-
-
-class AttemptFailedError(RuntimeError):
-    """A model client or a tool raised what the SDK would take for a mistake of the Step itself.
-
-    The SDK replaces a `TypeError` or `ValueError` of a handler, and a `SystemExit` would end the Worker; this
-    class keeps their name and text.
-    """
 
 
 class BuiltinLoopAgentRunner:

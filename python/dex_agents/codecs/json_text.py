@@ -3,12 +3,12 @@
 What a tool returned is stored and shown to the model as this text, so it must never depend on which
 encoder was at hand: two spellings of one value would be two different histories.
 
-Rust spells exact `dict`, `list`, `tuple`, `str`, `int`, `float`, `bool` and `None`. Everything else
-goes to `json.dumps` in the line where the extension answers `None`: subclasses and enums, keys that are
-none of these types (when sorting: keys other than `str`), text with lone surrogates, cycles, and
-containers nested more than 400 deep. What `json.dumps` refuses is therefore refused by `json.dumps`.
-One thing only is answered where it would give up: a value that it could spell, had it not been called
-with Python's stack nearly used up.
+Rust spells exact `dict`, `list`, `tuple`, `str`, `int`, `float`, `bool` and `None`. Everything else goes to
+`json.dumps`, in the line where the extension answers `None`: subclasses and enums; keys of any other type,
+or, when keys are sorted, of any type but `str`; lone surrogates in readable text and in sorted keys; cycles;
+containers nested more than 400 deep; ints of more digits than Python writes. So what `json.dumps` refuses,
+`json.dumps` refuses. One thing differs: a value less deep than that is spelled even where `json.dumps` would
+have found the stack of its caller used up.
 """
 
 import json

@@ -83,8 +83,7 @@ class SessionCalls:
             SessionUnavailableError: The engine or its Workers did not answer in time.
             SessionError: The call failed for a reason that a repeat does not change.
         """
-        busy = isinstance(error, RpcLockConflictError)
-        if not busy and error.code is not grpc.StatusCode.UNAVAILABLE:
+        if not _passes(error):
             raise _translated(session_id, error) from error
         if time.monotonic() + pause > deadline:
             raise SessionUnavailableError(session_id, f"session {session_id!r}: {error}") from error
@@ -97,6 +96,14 @@ class SessionCalls:
         except FlowNotFoundError:
             return SessionNotFoundError(session_id)
         return SessionClosedError(session_id)
+
+
+def _passes(error: DexServiceError) -> bool:
+    # A lock that is held, an engine that restarts, or a Worker that died with the call: nothing was
+    # committed.
+    if isinstance(error, WorkerInvocationError):
+        return error.worker_code is grpc.StatusCode.UNAVAILABLE
+    return isinstance(error, RpcLockConflictError) or error.code is grpc.StatusCode.UNAVAILABLE
 
 
 def _translated(session_id: str, error: DexServiceError) -> SessionError:

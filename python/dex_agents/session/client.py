@@ -10,12 +10,13 @@ from collections.abc import AsyncGenerator, AsyncIterator
 from contextlib import asynccontextmanager, suppress
 from datetime import timedelta
 from functools import partial
-from typing import Final, Self
+from typing import Final, Self, TypeVar
 
 import msgspec
 from dex import (
     ActiveStepSearchMode,
     AsyncClient,
+    Attribute,
     AttributeMatch,
     ClientOptions,
     DexServiceError,
@@ -37,7 +38,14 @@ from dex_agents.session.calls import SessionCalls
 from dex_agents.session.events import SessionEvents
 from dex_agents.session.flow import AgentSessionFlow
 from dex_agents.session.input_checks import require_identifier, require_json_object, require_user_text
-from dex_agents.session.persistence import INTERRUPTS, RECEIPTS, SETTLED_TURNS, TOOL_CALLS, map_instance
+from dex_agents.session.persistence import (
+    INTERRUPTS,
+    MILESTONE,
+    RECEIPTS,
+    STATUS,
+    TOOL_CALLS,
+    map_instance,
+)
 from dex_agents.wire.interrupts import AgentInterrupt
 from dex_agents.wire.messages import AgentUserMessage
 from dex_agents.wire.rpc_values import (
@@ -54,6 +62,8 @@ from dex_agents.wire.tool_calls import ApprovalDecision
 
 __all__ = ["AgentSessionClient", "WaitingSession"]
 
+ValueT = TypeVar("ValueT")
+
 _SEARCH_PAGE: Final = 100
 _POLL_SECONDS: Final = 20.0
 
@@ -68,6 +78,22 @@ class WaitingSession(msgspec.Struct, frozen=True):
 
     session_id: str
     interrupts: tuple[AgentInterrupt, ...]
+
+
+class _Bound:
+    """How long a caller is willing to wait, and for what."""
+
+    def __init__(self, awaited: str, seconds: float) -> None:
+        self._awaited = awaited
+        self._seconds = seconds
+        self.deadline = time.monotonic() + seconds
+
+    def require_time(self, session_id: str) -> float:
+        """Return the seconds that are left, or say that the wait is over."""
+        left = self.deadline - time.monotonic()
+        if left <= 0:
+            raise SessionTimeoutError(session_id, self._awaited, self._seconds)
+        return left
 
 
 class AgentSessionClient:
@@ -256,22 +282,18 @@ class AgentSessionClient:
         Raises:
             SessionTimeoutError: It has not ended yet; it will.
         """
-        deadline = time.monotonic() + timeout
+        bound = _Bound("closed", timeout)
         request = CloseSessionRequest(uuid.uuid4().hex)
         with suppress(SessionClosedError):  # Somebody else closed it: the summary is the same.
             await self._calls.repeat(
                 session_id, lambda: self._client.invoke_rpc(self._flow.close_session, session_id, request)
             )
-        while (left := deadline - time.monotonic()) > 0:
-            try:
-                poll = timedelta(seconds=math.ceil(min(left, _POLL_SECONDS)))
-                result = await self._calls.repeat(
-                    session_id, partial(self._client.wait_for_flow, session_id, poll)
-                )
-            except (LongPollTimeoutError, RequestTimeoutError):
-                continue
-            return result.single_output(SessionSummary)
-        raise SessionTimeoutError(session_id, "closed", timeout)
+        while True:
+            left = bound.require_time(session_id)
+            poll = timedelta(seconds=math.ceil(min(left, _POLL_SECONDS)))
+            wait = partial(self._client.wait_for_flow, session_id, poll)
+            with suppress(LongPollTimeoutError, RequestTimeoutError):
+                return (await self._calls.repeat(session_id, wait)).single_output(SessionSummary)
 
     async def get_agent_snapshot(self, session_id: str) -> AgentSnapshot:
         """Return the whole session as of one commit; also after it closed."""
@@ -301,12 +323,32 @@ class AgentSessionClient:
         Raises:
             SessionTimeoutError: The session is still busy, or waits on a person.
         """
-        deadline = time.monotonic() + timeout
-        while True:
-            progress = await self.get_progress(session_id)
-            if progress.status != "running" and not progress.queued_message_count:
-                return progress
-            await self._wait_for_settled_turn(session_id, progress.settled_turns, deadline, timeout)
+        bound = _Bound("idle", timeout)
+        await self._wait_for(session_id, STATUS, AttributeMatch[str].equal_to("idle"), bound)
+        # The status may have been read just as a message came in: then another turn is certain to end.
+        while _is_busy(progress := await self.get_progress(session_id)):
+            await self._wait_for_milestone(session_id, progress, bound)
+        return progress
+
+    async def wait_for_attention(self, session_id: str, *, timeout: float = 60.0) -> SessionProgress:
+        """Wait until the session needs somebody: it asks a person, is idle, or has closed.
+
+        The live events tell the same earlier, but not yet committed; what this returns can be acted on.
+
+        Args:
+            session_id: The session.
+            timeout: Seconds to wait.
+
+        Returns:
+            Where the session stands; `interrupts` holds what it asks.
+
+        Raises:
+            SessionTimeoutError: The session is still busy.
+        """
+        bound = _Bound("idle or waiting", timeout)
+        while _is_busy(progress := await self.get_progress(session_id)) and not progress.interrupts:
+            await self._wait_for_milestone(session_id, progress, bound)
+        return progress
 
     async def waiting_sessions(self) -> AsyncIterator[WaitingSession]:
         """Find every session of this Flow that waits on a person, with what to show."""
@@ -322,20 +364,24 @@ class AgentSessionClient:
             if not token:
                 return
 
-    async def _wait_for_settled_turn(
-        self, session_id: str, settled: int, deadline: float, timeout: float
+    async def _wait_for_milestone(self, session_id: str, seen: SessionProgress, bound: _Bound) -> None:
+        later = AttributeMatch[int].greater_than(seen.milestone)
+        await self._wait_for(session_id, MILESTONE, later, bound)
+
+    async def _wait_for(
+        self,
+        session_id: str,
+        attribute: Attribute[ValueT],
+        match: AttributeMatch[ValueT],
+        bound: _Bound,
     ) -> None:
+        """Return when an Attribute matches, or when the session has ended."""
         while True:
-            left = deadline - time.monotonic()
-            if left <= 0:
-                raise SessionTimeoutError(session_id, "idle", timeout)
+            left = bound.require_time(session_id)
             # The engine counts whole seconds, so the last bit is cut off on this side.
-            options = WaitForAttributeOptions(
-                request_timeout=timedelta(seconds=math.ceil(min(left, _POLL_SECONDS)))
-            )
-            wait = self._client.wait_for_attribute_match(
-                session_id, SETTLED_TURNS, AttributeMatch[int].greater_than(settled), options
-            )
+            whole_seconds = timedelta(seconds=math.ceil(min(left, _POLL_SECONDS)))
+            options = WaitForAttributeOptions(request_timeout=whole_seconds)
+            wait = self._client.wait_for_attribute_match(session_id, attribute, match, options)
             try:
                 await asyncio.wait_for(wait, left)
                 return
@@ -344,11 +390,15 @@ class AgentSessionClient:
             except FlowNotActiveOrNotFoundError:
                 return
             except DexServiceError as error:
-                await self._calls.pause_or_raise(session_id, error, deadline)
+                await self._calls.pause_or_raise(session_id, error, bound.deadline)
 
     async def _latest_cursor(self, session_id: str) -> str | None:
         page = await self._client.list_stream_messages(session_id, self._flow.event_stream, 1)
         return page.messages[0].resume_token if page.messages else None
+
+
+def _is_busy(progress: SessionProgress) -> bool:
+    return progress.status == "running" or progress.queued_message_count > 0
 
 
 def _checked_message(message: str | AgentUserMessage) -> AgentUserMessage:

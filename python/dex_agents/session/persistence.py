@@ -41,9 +41,9 @@ __all__ = [
     "INBOX",
     "INTERRUPTS",
     "MESSAGES",
+    "MILESTONE",
     "RECEIPTS",
     "RECORD",
-    "SETTLED_TURNS",
     "STATUS",
     "TOOL_CALLS",
     "TOOL_DECISIONS",
@@ -59,13 +59,15 @@ __all__ = [
 ]
 
 STATUS: Final = Attribute("status", str, AttributeIndex(IndexType.KEYWORD, "AgentSessionStatus"))
-"""`idle`, `running` or `closed`; searchable."""
+"""`idle`, `running` or `closed`; searchable. May say `idle` for a moment when a message arrives just as a
+turn ends; with an empty inbox it is exact."""
 
 RECORD: Final = Attribute("session", SessionRecord)
 """Written by one Step at a time: whichever holds the turn."""
 
-SETTLED_TURNS: Final = Attribute("settled_turns", int)
-"""How many turns have ended; missing until the session has begun. A client waits for it to grow."""
+MILESTONE: Final = Attribute("milestone", int)
+"""Grows whenever a turn ends or questions are opened, so that a client can wait for either; missing until the
+session has begun."""
 
 TURN_GATE: Final = Attribute("cancelled_turn", CancelledTurn)
 """The latest turn that was asked to cancel. Commands about the running turn lock it, and so does the Step
@@ -117,7 +119,7 @@ def build_schema(events: Stream[str]) -> PersistenceSchema:
     return PersistenceSchema.of(
         STATUS,
         RECORD,
-        SETTLED_TURNS,
+        MILESTONE,
         TURN_GATE,
         CLOSING,
         MESSAGES,

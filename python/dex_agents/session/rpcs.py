@@ -68,6 +68,7 @@ class SessionRpcs:
         now = self._runtime.clock()
         INBOX.publish(context, QueuedMessage(input.message_id, input.text, now))
         WAKE_UPS.publish(context, WakeUp())
+        STATUS.set(context, "running")
         RECEIPTS.set(context, map_instance(input.message_id), CommandReceipt(input.request_id, now))
         return _APPLIED
 
@@ -195,7 +196,7 @@ def _progress(context: Context) -> SessionProgress:
     return SessionProgress(
         status=status,
         turn_count=0 if record is None else record.turn_count,
-        settled_turns=-1 if record is None else record.turn_count - (record.turn is not None),
+        milestone=-1 if record is None else record.milestone,
         queued_message_count=INBOX.size(context),
         interrupts=tuple(sorted(interrupts, key=lambda one: (one.opened_at, one.interrupt_id))),
         turn_id=None if record is None or record.turn is None else record.turn.turn_id,

@@ -5,8 +5,9 @@ from __future__ import annotations
 import asyncio
 from datetime import timedelta
 from types import TracebackType
-from typing import Final, Self
+from typing import Self
 
+import grpc
 from dex import AsyncWorker, PullWorkerOptions, WorkerOptions
 
 from dex_agents.codecs.attributes import build_session_registry
@@ -15,8 +16,6 @@ from dex_agents.session.blob_cache import FetchingBlobCache
 from dex_agents.session.flow import AgentSessionFlow
 
 __all__ = ["AgentWorker"]
-
-_READY_SECONDS: Final = 30.0
 
 
 class AgentWorker:
@@ -37,6 +36,7 @@ class AgentWorker:
         server_address: str,
         max_concurrent_tasks: int = 32,
         drain_timeout: timedelta = timedelta(seconds=10),
+        ready_timeout: timedelta = timedelta(seconds=30),
     ) -> None:
         """Create the Worker.
 
@@ -46,6 +46,7 @@ class AgentWorker:
             max_concurrent_tasks: How many Steps and RPCs run at once in this process, at least 2: one place
                 is kept for RPCs, so that a session answers while its tools are busy.
             drain_timeout: How long running Steps may finish when the block ends; then they are cancelled.
+            ready_timeout: How long to wait for an engine that is not there yet.
 
         Raises:
             InvalidInputError: No flow, or too few tasks.
@@ -55,6 +56,7 @@ class AgentWorker:
         if max_concurrent_tasks < 2:
             raise InvalidInputError("max_concurrent_tasks", "must be at least 2")
         self._server_address = server_address
+        self._ready_seconds = ready_timeout.total_seconds()
         self._cache = FetchingBlobCache(server_address)
         self._worker = AsyncWorker(
             build_session_registry(*flows),
@@ -72,14 +74,16 @@ class AgentWorker:
         """Start, and wait until the engine can hand out work.
 
         Raises:
-            EngineUnreachableError: No engine answered within 30 seconds, or it speaks another protocol.
+            EngineUnreachableError: No engine answered in time, or it speaks another protocol.
         """
+        await self._wait_for_engine()
         self._running = asyncio.create_task(self._worker.start())
         try:
-            await self._worker.wait_pull_registered(timeout=_READY_SECONDS)
+            await self._worker.wait_pull_registered(timeout=self._ready_seconds)
         except (RuntimeError, TimeoutError) as error:
             await self._close()
-            raise EngineUnreachableError(self._server_address, str(error) or "it did not answer") from error
+            problem = str(error).partition("\n")[0] or "it took no Worker in time"
+            raise EngineUnreachableError(self._server_address, problem) from error
         except BaseException:
             await self._close()
             raise
@@ -102,6 +106,15 @@ class AgentWorker:
         """
         if self._running is not None:
             await asyncio.shield(self._running)
+
+    async def _wait_for_engine(self) -> None:
+        # The SDK takes the first refused connection for a server of another protocol and gives up.
+        async with grpc.aio.insecure_channel(self._server_address) as channel:
+            try:
+                await asyncio.wait_for(channel.channel_ready(), self._ready_seconds)
+            except TimeoutError:
+                problem = f"it did not accept a connection within {self._ready_seconds:g} s"
+                raise EngineUnreachableError(self._server_address, problem) from None
 
     async def _close(self) -> None:
         await self._worker.close()

@@ -56,7 +56,7 @@ class SessionProgress(msgspec.Struct, frozen=True, omit_defaults=True):
     Attributes:
         status: `idle`, `running` or `closed`.
         turn_count: Turns begun so far.
-        settled_turns: Turns ended so far; -1 until the session has begun.
+        milestone: Grows whenever a turn ends or questions are opened; -1 until the session has begun.
         queued_message_count: Messages accepted and not yet taken by a turn.
         interrupts: What waits on a person, oldest first.
         turn_id: The running turn, or `None`.
@@ -66,7 +66,7 @@ class SessionProgress(msgspec.Struct, frozen=True, omit_defaults=True):
 
     status: SessionStatus
     turn_count: int
-    settled_turns: int
+    milestone: int
     queued_message_count: int = 0
     interrupts: tuple[AgentInterrupt, ...] = ()
     turn_id: str | None = None

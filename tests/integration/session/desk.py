@@ -69,12 +69,10 @@ async def serve(database: Path, flow: AgentSessionFlow) -> AsyncGenerator[AgentS
 async def wait_for_interrupts(
     client: AgentSessionClient, session_id: str, count: int
 ) -> tuple[AgentInterrupt, ...]:
-    """Wait until a session has this many open questions; its events say when to look."""
-    async for _ in client.events(session_id):
-        progress = await client.get_progress(session_id)
-        if len(progress.interrupts) == count:
-            return progress.interrupts
-    raise AssertionError("the session closed")
+    """Wait until a session asks, and check that it asks this many questions."""
+    progress = await client.wait_for_attention(session_id, timeout=30)
+    assert len(progress.interrupts) == count
+    return progress.interrupts
 
 
 async def ask(client: AgentSessionClient, session_id: str, text: str) -> SessionProgress:

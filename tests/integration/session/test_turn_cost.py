@@ -111,4 +111,4 @@ async def test_a_turn_with_two_tools_costs_eight_worker_calls_and_one_command(tm
         "ResumeTurn.wait_for": 1,
         "ResumeTurn.execute": 1,
     }
-    assert calls == {"rpc send_user_message": 1, "rpc get_progress": 2, "long poll": 1}
+    assert calls == {"rpc send_user_message": 1, "rpc get_progress": 1, "long poll": 1}

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import asyncio
+from datetime import timedelta
 from pathlib import Path
 
 import pytest
 
 from dex_agents import (
     AgentUserMessage,
+    AgentWorker,
+    EngineUnreachableError,
     InvalidInputError,
     SessionAlreadyExistsError,
     SessionClosedError,
@@ -280,3 +283,10 @@ async def test_an_output_beyond_the_limit_is_cut_and_says_so(tmp_path: Path) -> 
         await ask(client, "s", asking(("dump", {})))
         (call,) = (await client.get_agent_snapshot("s")).tool_calls
     assert (call.output or "").endswith("[The output was cut: 1048576 of 2097152 bytes are shown.]")
+
+
+async def test_a_worker_without_an_engine_says_which_address_did_not_answer(tmp_path: Path) -> None:
+    address = f"unix:{tmp_path}/nobody.sock"
+    worker = AgentWorker(build_flow(), server_address=address, ready_timeout=timedelta(seconds=1))
+    with pytest.raises(EngineUnreachableError, match=r"nobody.sock.*within 1 s"):
+        await worker.__aenter__()

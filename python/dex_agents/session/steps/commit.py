@@ -10,11 +10,12 @@ from dex import Context
 from dex_agents.session.persistence import (
     EARLIER_WRITES,
     FINISHED_CALLS,
+    INBOX,
     INTERRUPTS,
     MESSAGES,
+    MILESTONE,
     RECEIPTS,
     RECORD,
-    SETTLED_TURNS,
     STATUS,
     TOOL_CALLS,
     TOOL_DECISIONS,
@@ -58,14 +59,18 @@ def commit_change(
         _write_chunks(context, plan)
         if plan.open_chunks != record.open_chunks:
             record = msgspec.structs.replace(record, open_chunks=plan.open_chunks)
+    if change.opened_interrupts or ended_turn is not None:
+        record = msgspec.structs.replace(record, milestone=record.milestone + 1)
+        MILESTONE.set(context, record.milestone)
     RECORD.set(context, record)
-    STATUS.set(context, change.status)
+    # With a message in the inbox the next turn is certain: a session that is never idle is never called so.
+    queued = change.status == "idle" and INBOX.size(context) > 0
+    STATUS.set(context, "running" if queued else change.status)
     write_tool_calls(context, change.tool_calls)
     for interrupt in change.opened_interrupts:
         INTERRUPTS.set(context, map_instance(interrupt.interrupt_id), interrupt)
     close_interrupts(context, change.closed_interrupts)
     if ended_turn is not None:
-        SETTLED_TURNS.set(context, ended_turn.number)
         for tool_call_id in ended_turn.tool_call_ids:
             RECEIPTS.delete(context, map_instance(approval_interrupt_id(tool_call_id)))
 

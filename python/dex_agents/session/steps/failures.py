@@ -7,6 +7,7 @@ from typing import Final
 from dex import RecoveryErrorInfo
 
 from dex_agents.codecs.unicode_text import cut_to_bytes, replace_lone_surrogates
+from dex_agents.errors import AttemptFailedError
 
 __all__ = ["describe_failure"]
 
@@ -19,5 +20,6 @@ def describe_failure(recovery: RecoveryErrorInfo | None) -> str:
     if recovery is None:
         return "the attempt failed and its error was lost"
     detail = recovery.detail or "no details"
-    text = f"{recovery.error_type}: {detail}" if recovery.error_type else detail
+    names_itself = recovery.error_type in ("", AttemptFailedError.__name__)
+    text = detail if names_itself else f"{recovery.error_type}: {detail}"
     return cut_to_bytes(replace_lone_surrogates(text), _MAX_BYTES)

@@ -14,7 +14,7 @@ from dex import (
 
 from dex_agents import texts
 from dex_agents.session.flow_graph import UNTIL_IT_WORKS, FlowGraph
-from dex_agents.session.persistence import CLOSING, INBOX, RECORD, SETTLED_TURNS, STATUS, WAKE_UPS
+from dex_agents.session.persistence import CLOSING, INBOX, MILESTONE, RECORD, STATUS, WAKE_UPS
 from dex_agents.session.runtime import SessionRuntime
 from dex_agents.session.steps.commit import commit_change
 from dex_agents.session.steps.event_stream import step_events
@@ -50,7 +50,7 @@ class StartSession(SessionStep[SessionStepInput]):
         """Begin the session."""
         now = self._runtime.clock()
         record = SessionRecord(started_at=now)
-        SETTLED_TURNS.set(context, 0)
+        MILESTONE.set(context, record.milestone)
         if input.first_message is None:
             RECORD.set(context, record)
             STATUS.set(context, "idle")
