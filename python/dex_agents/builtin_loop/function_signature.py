@@ -60,7 +60,7 @@ def read_function_signature(tool_name: str, function: Callable[..., Any]) -> Fun
     description, parameter_descriptions = _read_docstring(inspect.getdoc(function) or "")
     try:
         signature = inspect.signature(function)
-        hints = typing.get_type_hints(_annotated_function(function), include_extras=True)
+        hints = _read_parameter_types(_annotated_function(function))
     except (NameError, TypeError, ValueError) as error:
         raise ToolDeclarationError(tool_name, f"its signature cannot be read: {error}") from error
     fields: list[tuple[str, Any] | tuple[str, Any, Any]] = []
@@ -91,6 +91,17 @@ def read_function_signature(tool_name: str, function: Callable[..., Any]) -> Fun
         decode_arguments=lambda value: _convert(value, arguments),
         bind=_Binding(function, tuple(name for name, *_ in fields), tuple(positional), context_name),
     )
+
+
+def _read_parameter_types(function: Callable[..., Any]) -> dict[str, Any]:
+    # What a tool returns is not part of its schema, and may well be a name that exists for type checkers only.
+    def parameters() -> None: ...
+
+    parameters.__annotations__ = {
+        name: annotation for name, annotation in inspect.get_annotations(function).items() if name != "return"
+    }
+    module_names = getattr(inspect.unwrap(function), "__globals__", None)
+    return typing.get_type_hints(parameters, globalns=module_names, include_extras=True)
 
 
 def _annotated_function(function: Callable[..., Any]) -> Callable[..., Any]:

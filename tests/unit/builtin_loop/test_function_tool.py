@@ -9,7 +9,7 @@ import json
 from collections.abc import AsyncIterator, Callable, Iterator
 from datetime import date
 from pathlib import Path
-from typing import Annotated, Any, Literal, cast
+from typing import TYPE_CHECKING, Annotated, Any, Literal, cast
 
 import msgspec
 import pytest
@@ -20,6 +20,9 @@ from dex_agents.builtin_loop.tool_arguments import ArgumentsProblemError
 from dex_agents.errors import ToolDeclarationError
 from dex_agents.wire.tool_calls import ToolEffect
 from tests.unit.builtin_loop.turns import build_execution
+
+if TYPE_CHECKING:
+    OnlyForTypeCheckers = str
 
 
 class Colour(enum.Enum):
@@ -391,3 +394,11 @@ def test_a_problem_never_repeats_a_long_value_or_a_long_key() -> None:
     with pytest.raises(ArgumentsProblemError) as caught:
         tool.prepare_arguments(json.dumps({"v": "x" * 9000, "k" * 9000: 1}))
     assert len(str(caught.value)) < 1000
+
+
+def test_what_a_tool_returns_need_not_be_a_name_that_exists_at_run_time() -> None:
+    @function_tool(effect=ToolEffect.READ)
+    def look(order_id: str) -> OnlyForTypeCheckers:
+        return order_id
+
+    assert look.parameters["required"] == ["order_id"]
