@@ -94,7 +94,8 @@ def read_function_signature(tool_name: str, function: Callable[..., Any]) -> Fun
 
 
 def _read_parameter_types(function: Callable[..., Any]) -> dict[str, Any]:
-    # What a tool returns is not part of its schema, and may well be a name that exists for type checkers only.
+    # What a tool returns is not part of its schema, and may well be a name that exists for type checkers
+    # only.
     def parameters() -> None: ...
 
     parameters.__annotations__ = {

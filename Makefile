@@ -1,0 +1,160 @@
+# Each target sets up what it needs; on a fresh machine only Python 3.11+ and Rust must exist.
+
+PYTHON ?= python3
+ROUNDS ?= 25
+
+SHELL := bash
+.SHELLFLAGS := -euo pipefail -c
+.DEFAULT_GOAL := help
+.DELETE_ON_ERROR:
+
+VENV := .venv
+BIN := $(VENV)/bin
+export PYO3_PYTHON := $(abspath $(BIN)/python)
+
+# Stamps say which tools and which build of the extension are in $(VENV). The release stamp is
+# removed by a development build, so a bench never times the wrong one.
+TOOLS := $(VENV)/.tools
+BENCH_TOOLS := $(VENV)/.bench-tools
+EXTENSION := $(VENV)/.extension
+RELEASE_EXTENSION := $(VENV)/.extension-release
+EXTENSION_SOURCES := Cargo.toml Cargo.lock pyproject.toml \
+	$(shell find rust -name '*.rs' -not -path '*/fuzz/*' -o -name Cargo.toml -not -path '*/fuzz/*')
+
+COMPILE_REQUIREMENTS := $(BIN)/uv pip compile pyproject.toml --quiet --universal --generate-hashes \
+	--no-emit-index-url --no-header --python-version 3.11
+
+.PHONY: help
+help: ## List the targets
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  %-14s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+
+# --- Setting up ---------------------------------------------------------------------------------
+
+.PHONY: setup build build-release lock
+setup: $(TOOLS) ## Make .venv with the locked tools
+
+build: $(EXTENSION) ## Build the extension for development, and install the package into .venv
+
+build-release: $(RELEASE_EXTENSION) ## Build the extension as it ships, into .venv
+
+lock: $(TOOLS) ## Resolve the requirements again, with hashes
+	$(COMPILE_REQUIREMENTS) --upgrade --output-file requirements/run.txt
+	$(COMPILE_REQUIREMENTS) --upgrade --constraint requirements/run.txt --group tools \
+		--output-file requirements/tools.txt
+	$(COMPILE_REQUIREMENTS) --upgrade --constraint requirements/tools.txt --group tools --group bench \
+		--output-file requirements/bench.txt
+
+$(BIN)/python:
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || \
+		{ echo "Python 3.11 or newer is needed: make PYTHON=/path/to/python ..." >&2; exit 1; }
+	@command -v cargo >/dev/null || { echo "Rust is needed to build the extension: no cargo on PATH" >&2; exit 1; }
+	$(PYTHON) -m venv $(VENV)
+
+$(TOOLS): requirements/tools.txt | $(BIN)/python
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --require-hashes -r requirements/tools.txt
+	@touch $@
+
+$(BENCH_TOOLS): requirements/bench.txt $(TOOLS)
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --require-hashes -r requirements/bench.txt
+	@touch $@
+
+$(EXTENSION): $(EXTENSION_SOURCES) $(TOOLS)
+	PIP_QUIET=1 $(BIN)/maturin develop --quiet
+	@rm -f $(RELEASE_EXTENSION)
+	@touch $@
+
+$(RELEASE_EXTENSION): $(EXTENSION_SOURCES) $(TOOLS)
+	PIP_QUIET=1 $(BIN)/maturin develop --quiet --release
+	@touch $(EXTENSION) $@
+
+# --- Gates --------------------------------------------------------------------------------------
+
+.PHONY: fmt lint typecheck test test-rust test-fast test-thorough conformance test-crash
+fmt: $(TOOLS) ## Format Python and Rust
+	$(BIN)/ruff format .
+	$(BIN)/ruff check --fix --select I .
+	cargo fmt
+
+lint: $(EXTENSION) ## ruff, layers, stub of the extension, rustfmt, clippy
+	$(BIN)/ruff format --check .
+	$(BIN)/ruff check .
+	$(BIN)/lint-imports
+	MYPYPATH=python $(BIN)/python -m mypy.stubtest dex_agents._native
+	cargo fmt --check
+	cargo clippy --quiet --workspace --all-targets --locked -- -D warnings
+
+typecheck: $(EXTENSION) ## pyright strict (as basedpyright runs it) and mypy --strict
+	$(BIN)/basedpyright
+	$(BIN)/mypy
+
+test: $(EXTENSION) test-rust ## Everything but the crash suite
+	$(BIN)/python -m pytest -m "not crash"
+
+test-rust: ## cargo test of the pure crates
+	cargo test --quiet --locked
+
+test-fast: $(EXTENSION) ## Unit and property tests
+	$(BIN)/python -m pytest tests/unit tests/property
+
+test-thorough: $(EXTENSION) ## Property tests with 100,000 examples each
+	$(BIN)/python -m pytest tests/property --hypothesis-profile thorough --timeout 0
+
+conformance: $(EXTENSION) ## The vectors and requirements of conformance/
+	$(BIN)/python -m pytest tests/conformance
+
+test-crash: $(EXTENSION) ## Kill Workers and engines at gates, then at ROUNDS random points
+	$(BIN)/python -m pytest tests/crash -m crash -q
+	$(BIN)/python -m tests.crash.rounds --rounds $(ROUNDS)
+
+# --- Shows and measurements ---------------------------------------------------------------------
+
+.PHONY: demo fleet bench-json bench-turns bench-engine bench-rust
+demo: $(EXTENSION) ## A support agent that survives the death of its Worker
+	@$(BIN)/python -m examples.support_desk.demo
+
+fleet: $(EXTENSION) ## 200 sessions shared by Workers that come and go
+	@$(BIN)/python -m examples.fleet
+
+bench-json: $(RELEASE_EXTENSION) ## json_text beside json.dumps, orjson and msgspec
+	@$(BIN)/python -m benches.python.bench_json
+
+bench-turns: $(RELEASE_EXTENSION) $(BENCH_TOOLS) ## Durable turns beside LangGraph with its SQLite checkpointer
+	@$(BIN)/python -m benches.compare.bench_turns
+
+bench-engine: $(RELEASE_EXTENSION) ## Commits and Steps a second of the local engine
+	@$(BIN)/python -m benches.end_to_end.bench_engine
+
+bench-rust: ## Criterion benches of the pure crates
+	cargo bench --quiet --locked
+
+# --- Shipping -----------------------------------------------------------------------------------
+
+.PHONY: wheel test-wheel ci clean
+wheel: $(TOOLS) ## Build the wheel into dist/
+	rm -rf dist
+	$(BIN)/maturin build --quiet --release --out dist
+
+test-wheel: wheel ## Install the wheel in a fresh venv without Rust, and use it from there
+	@fresh=$$(mktemp -d); trap 'rm -rf "$$fresh"' EXIT; wheel=$$(ls "$(CURDIR)"/dist/*.whl); \
+	requirements="$(CURDIR)/requirements/run.txt"; \
+	$(BIN)/python -m venv "$$fresh/venv"; cd "$$fresh"; export PATH="$$fresh/venv/bin:/usr/bin:/bin"; \
+	pip install --quiet --disable-pip-version-check --only-binary :all: --require-hashes -r "$$requirements"; \
+	pip install --quiet --disable-pip-version-check --no-deps "$$wheel"; \
+	python -c "import dex_agents; print('dex_agents', dex_agents.__version__, 'from', dex_agents.__file__)"; \
+	python -c "import dex_agents._native as n; assert n.build_profile == 'release', n.build_profile"; \
+	dex-agents engine --help >/dev/null; \
+	echo "wheel: $$(basename "$$wheel"), $$(stat -c %s "$$wheel" 2>/dev/null || stat -f %z "$$wheel") bytes, works"
+
+# The main pytest run comes last, so that the log closes on its summary.
+ci: ## All gates in order
+	$(MAKE) lint
+	$(MAKE) typecheck
+	$(MAKE) test-rust
+	$(MAKE) test-wheel
+	$(MAKE) test-crash ROUNDS=5
+	$(BIN)/python -m pytest -m "not crash"
+
+clean: ## Remove what was built
+	rm -rf $(VENV) target dist .hypothesis .mypy_cache .pytest_cache .ruff_cache .import_linter_cache
+	find python tests benches examples -name '__pycache__' -type d -prune -exec rm -rf {} + 2>/dev/null || true
+	rm -f python/dex_agents/_native*.so python/dex_agents/_native*.pyd
