@@ -20,9 +20,9 @@ from dex_agents import (
     limits,
 )
 from dex_agents.builtin_loop import ModelRequest, ScriptedModelReply, function_tool
-from dex_agents.wire.events import TextDelta, TurnCompletedEvent
+from dex_agents.wire.events import TextDelta, ToolCallCompleted, TurnCompletedEvent
 from dex_agents.wire.tool_calls import ToolEffect
-from tests.integration.session.desk import answers, ask, asking, build_flow, serve
+from tests.integration.session.desk import answers, ask, asking, build_flow, obedient, serve
 
 
 async def test_a_message_is_answered_and_stored_in_order(tmp_path: Path) -> None:
@@ -290,3 +290,32 @@ async def test_a_worker_without_an_engine_says_which_address_did_not_answer(tmp_
     worker = AgentWorker(build_flow(), server_address=address, ready_timeout=timedelta(seconds=1))
     with pytest.raises(EngineUnreachableError, match=r"nobody.sock.*within 1 s"):
         await worker.__aenter__()
+
+
+async def test_a_long_answer_is_streamed_whole_and_a_long_result_is_cut_in_the_live_view(
+    tmp_path: Path,
+) -> None:
+    answer = "é" * 300_000
+
+    @function_tool(effect=ToolEffect.READ)
+    async def dump() -> str:
+        """Return much."""
+        return "x" * limits.MAX_TOOL_OUTPUT_BYTES
+
+    def script(request: ModelRequest) -> ScriptedModelReply:
+        return ScriptedModelReply(text=answer) if len(request.items) > 1 else obedient(request)
+
+    async with serve(tmp_path / "a.db", build_flow([dump], script)) as client:
+        await client.start_session("s", first_message=asking(("dump", {})))
+        streamed, outputs = "", list[str | None]()
+        async for event in client.events("s"):
+            if isinstance(event, TextDelta):
+                streamed += event.text
+            if isinstance(event, ToolCallCompleted):
+                outputs.append(event.tool_call.output)
+            if isinstance(event, TurnCompletedEvent):
+                break
+        (call,) = (await client.get_agent_snapshot("s")).tool_calls
+    assert streamed == answer
+    assert [len(output or "") for output in outputs] == [limits.MAX_EVENT_TEXT_BYTES]
+    assert len(call.output or "") == limits.MAX_TOOL_OUTPUT_BYTES
