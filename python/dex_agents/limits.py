@@ -53,4 +53,4 @@ MAX_TOOL_SCHEMA_BYTES: Final = 256 * 1024
 """The JSON Schema of one tool, as JSON text."""
 
 STEP_HEARTBEAT_SECONDS: Final = 60
-"""After this long without a sign of life the engine gives an attempt up; signs are sent four times as often."""
+"""Without a sign of life for this long an attempt is given up; a living one sends four in that time."""

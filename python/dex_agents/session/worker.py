@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from datetime import timedelta
 from types import TracebackType
-from typing import Self
+from typing import Final, Self
 
 import grpc
 from dex import AsyncWorker, PullWorkerOptions, WorkerOptions
@@ -16,6 +16,10 @@ from dex_agents.session.blob_cache import FetchingBlobCache
 from dex_agents.session.flow import AgentSessionFlow
 
 __all__ = ["AgentWorker"]
+
+_IDLE_STREAMS: Final = 16
+"""Streams kept open to the engine for each Flow type. With fewer the SDK opens and closes one for nearly every
+task, which costs more than the task; with many more it spends its time counting them."""
 
 
 class AgentWorker:
@@ -64,7 +68,9 @@ class AgentWorker:
             WorkerOptions(
                 server_address=server_address,
                 pull=PullWorkerOptions(
-                    max_concurrent_tasks=max_concurrent_tasks, stop_drain_timeout=drain_timeout
+                    max_concurrent_tasks=max_concurrent_tasks,
+                    idle_streams_per_queue=_IDLE_STREAMS,
+                    stop_drain_timeout=drain_timeout,
                 ),
             ),
         )

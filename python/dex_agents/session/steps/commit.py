@@ -114,6 +114,8 @@ def commit_finished_call(
         failed = failed_write_id or call.tool_call_id
         EARLIER_WRITES.publish(context, following, EarlierWrite(failed_write_id=failed))
         TOOL_DECISIONS.publish(context, following, ToolDecision(failed_write_id=failed))
+        # Nothing is left to decide, so an answer that comes before that wait has ended must not be accepted.
+        close_interrupts(context, (approval_interrupt_id(step.next_write_id),))
 
 
 def _write_chunks(context: Context, plan: ChunkPlan) -> None:
