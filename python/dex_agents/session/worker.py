@@ -18,8 +18,8 @@ from dex_agents.session.flow import AgentSessionFlow
 __all__ = ["AgentWorker"]
 
 _IDLE_STREAMS: Final = 16
-"""Streams kept open to the engine for each Flow type. With fewer the SDK opens and closes one for nearly every
-task, which costs more than the task; with many more it spends its time counting them."""
+"""Streams kept open to the engine for each Flow type. With fewer the SDK opens and closes one for nearly
+every task, which costs more than the task; with many more it spends its time counting them."""
 
 
 class AgentWorker:
