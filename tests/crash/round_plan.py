@@ -1,0 +1,181 @@
+"""What one round of the crash suite does and when it kills: made from a seed, before anything is started."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from random import Random
+from typing import Final, Literal
+
+from tests.crash.agent import Ask, build_message
+
+__all__ = ["Kill", "Moment", "PlannedMessage", "RoundPlan", "SessionPlan", "plan_round"]
+
+ROUNDS_ON_ONE_DATABASE: Final = 5
+_LONGEST_CALL_SECONDS: Final = 0.1
+_LONGEST_DELAY_SECONDS: Final = 0.4
+
+Victim = Literal["one worker", "every worker", "the engine", "everything"]
+Countable = Literal["tool runs", "answers", "acknowledged messages"]
+
+
+@dataclass(frozen=True)
+class Moment:
+    """When something happens: so long after so many of a kind were seen in the round.
+
+    Attributes:
+        count: How many, from 0.
+        of: What is counted.
+        then_seconds: How long after that.
+    """
+
+    count: int
+    of: Countable
+    then_seconds: float
+
+
+@dataclass(frozen=True)
+class Kill:
+    """A kill and the restart after it.
+
+    Attributes:
+        victim: Who is killed.
+        moment: When.
+    """
+
+    victim: Victim
+    moment: Moment
+
+
+@dataclass(frozen=True)
+class PlannedMessage:
+    """A message and how it is followed up.
+
+    Attributes:
+        message_id: Under which it is sent.
+        text: See `tests.crash.agent.build_message`.
+        is_cancelled: Whether its turn is cancelled soon after it was sent.
+    """
+
+    message_id: str
+    text: str
+    is_cancelled: bool
+
+
+@dataclass(frozen=True)
+class SessionPlan:
+    """One session of a round.
+
+    Attributes:
+        session_id: Unique over all rounds.
+        messages: In the order in which they are sent.
+        starts_with_message: Whether the first message is part of the start.
+        sends_at_once: Whether the messages are sent together, without waiting for the turns.
+        callers: How many people answer each question, and send each message, at the same time.
+        rejects: Chance that an answer is no.
+        edits: Chance that a yes changes the arguments.
+        seed: For its answers.
+    """
+
+    session_id: str
+    messages: tuple[PlannedMessage, ...]
+    starts_with_message: bool
+    sends_at_once: bool
+    callers: int
+    rejects: float
+    edits: float
+    seed: int
+
+
+@dataclass(frozen=True)
+class RoundPlan:
+    """One round.
+
+    Attributes:
+        number: From 1.
+        is_on_fresh_database: Whether the round begins a new database.
+        workers: How many Worker processes share the sessions.
+        sessions: What is driven.
+        kills: One after the other.
+    """
+
+    number: int
+    is_on_fresh_database: bool
+    workers: int
+    sessions: tuple[SessionPlan, ...]
+    kills: tuple[Kill, ...]
+
+
+def plan_round(seed: int, number: int) -> RoundPlan:
+    """Return the round of a seed; each round of a seed is a different one."""
+    random = Random(f"{seed}/{number}")
+    return RoundPlan(
+        number=number,
+        is_on_fresh_database=number % ROUNDS_ON_ONE_DATABASE in (1, 2),
+        workers=random.choice((1, 1, 2)),
+        sessions=tuple(_plan_session(random, f"r{number}-s{place}") for place in range(1, 5)),
+        kills=tuple(_plan_kill(random) for _ in range(random.choice((1, 1, 2, 3)))),
+    )
+
+
+def _plan_kill(random: Random) -> Kill:
+    of: Countable = random.choice(("tool runs", "tool runs", "answers", "acknowledged messages"))
+    moment = Moment(
+        random.randint(0, 8), of, random.uniform(0, _LONGEST_DELAY_SECONDS) * random.choice((0, 1))
+    )
+    victims: tuple[Victim, ...] = ("one worker", "every worker", "the engine", "everything")
+    return Kill(random.choice(victims), moment)
+
+
+def _plan_session(random: Random, session_id: str) -> SessionPlan:
+    kinds = random.sample(sorted(_KINDS), k=2)
+    return SessionPlan(
+        session_id=session_id,
+        messages=tuple(_plan_message(random, session_id, place, kind) for place, kind in enumerate(kinds, 1)),
+        starts_with_message=random.random() < 0.3,
+        sends_at_once=random.random() < 0.4,
+        callers=random.choice((1, 2, 4)),
+        rejects=random.choice((0.0, 0.0, 0.3)),
+        edits=random.choice((0.0, 0.0, 0.3)),
+        seed=random.getrandbits(32),
+    )
+
+
+def _plan_message(random: Random, session_id: str, place: int, kind: str) -> PlannedMessage:
+    name = f"{session_id}-m{place}"
+    number = 0
+
+    def ask(tool_name: str, failing_attempts: int = 0) -> Ask:
+        nonlocal number
+        number += 1
+        seconds = random.uniform(0, _LONGEST_CALL_SECONDS)
+        return Ask(
+            tool_name,
+            f"{name}-{number}",
+            seconds=round(seconds, 3),
+            failing_attempts=failing_attempts,
+            # Beyond the size up to which the engine keeps a value in its rows.
+            output_characters=random.choice((0, 0, 0, 0, 60_000)),
+        )
+
+    text = build_message(name, *_KINDS[kind](ask))
+    return PlannedMessage(name, text, is_cancelled=random.random() < 0.08)
+
+
+_Responses = tuple[tuple[Ask, ...], ...]
+
+_KINDS: Final[dict[str, Callable[[Callable[..., Ask]], _Responses]]] = {
+    "one of each": lambda ask: ((ask("look_up"), ask("save_note"), ask("send_refund")),),
+    "several approvals": lambda ask: (
+        (ask("send_refund"), ask("send_refund"), ask("look_up"), ask("post_letter")),
+    ),
+    "ordered writes": lambda ask: (
+        (ask("book_entry"), ask("sign_entry"), ask("save_note"), ask("book_entry"), ask("sign_entry")),
+    ),
+    "two responses": lambda ask: (
+        (ask("look_up"), ask("save_note")),
+        (ask("send_refund"), ask("send_notice"), ask("look_up")),
+    ),
+    "a note at the second attempt": lambda ask: ((ask("save_note", 1), ask("send_refund")),),
+    "unasked writes": lambda ask: ((ask("send_notice"), ask("save_note"), ask("send_notice")),),
+}

@@ -1,0 +1,42 @@
+"""What became of one round of the crash suite."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from dex_agents import AgentSnapshot
+
+__all__ = ["RoundReport"]
+
+
+@dataclass
+class RoundReport:
+    """What became of a round.
+
+    Attributes:
+        repeated_writes: What happened more than once outside.
+        lost_messages: Acknowledged messages that are not in the transcript exactly once.
+        stuck_sessions: Sessions that did not become idle, or did not answer one message more.
+        other_problems: Records that are not true, calls without their result, requests that are not valid.
+        settled: What the sessions looked like at the end.
+        answers: Answers to questions that took effect.
+        seconds: How long it took.
+    """
+
+    repeated_writes: list[str] = field(default_factory=list[str])
+    lost_messages: list[str] = field(default_factory=list[str])
+    stuck_sessions: list[str] = field(default_factory=list[str])
+    other_problems: list[str] = field(default_factory=list[str])
+    settled: list[AgentSnapshot] = field(default_factory=list[AgentSnapshot])
+    answers: int = 0
+    seconds: float = 0.0
+
+    @property
+    def problems(self) -> list[str]:
+        """Everything that was found."""
+        return [
+            *(f"repeated: {one}" for one in self.repeated_writes),
+            *(f"lost: {one}" for one in self.lost_messages),
+            *(f"stuck: {one}" for one in self.stuck_sessions),
+            *self.other_problems,
+        ]
