@@ -1,0 +1,63 @@
+"""Reads that are not in memory, on a thread of their own so that the event loop never waits for the disk."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from typing import TypeVar
+
+from dex_agents.engine.state import Run
+from dex_agents.engine.store.reader import FoundRun, StoreReader, StreamMessageRow
+from dex_agents.engine.values import BlobKind
+
+_ResultT = TypeVar("_ResultT")
+
+
+class Archive:
+    """A `StoreReader` behind a thread."""
+
+    def __init__(self, path: str) -> None:
+        self._executor = ThreadPoolExecutor(1, thread_name_prefix="dex-agents-reader")
+        self._reader = StoreReader(path)
+
+    @property
+    def reader(self) -> StoreReader:
+        """The reader itself, for use before the engine serves."""
+        return self._reader
+
+    async def load_latest(self, flow_id: str) -> Run | None:
+        """Return the latest run of a Flow ID."""
+        return await self._run(lambda reader: reader.load_latest(flow_id))
+
+    async def load_by_run_id(self, run_id: str) -> Run | None:
+        """Return the run with a run ID."""
+        return await self._run(lambda reader: reader.load_by_run_id(run_id))
+
+    async def load_blobs(self, wanted: Sequence[tuple[BlobKind, int]]) -> list[bytes | None]:
+        """Return the payload of every blob, or `None` for one that does not exist."""
+        return await self._run(lambda reader: [reader.load_blob(kind, number) for kind, number in wanted])
+
+    async def load_after(self, stream: int, sequence: int, limit: int) -> Sequence[StreamMessageRow]:
+        """Return the first messages of a stream after a position, oldest first."""
+        return await self._run(lambda reader: reader.load_stream_after(stream, sequence, limit))
+
+    async def load_before(self, stream: int, sequence: int, limit: int) -> Sequence[StreamMessageRow]:
+        """Return the last messages of a stream before a position, newest first."""
+        return await self._run(lambda reader: reader.load_stream_before(stream, sequence, limit))
+
+    async def has_message(self, stream: int, sequence: int) -> bool:
+        """Tell whether a message of a stream is still retained."""
+        return await self._run(lambda reader: reader.has_stream_message(stream, sequence))
+
+    async def search(self, statement: str, arguments: tuple[str | int | float | None, ...]) -> list[FoundRun]:
+        """Run a compiled search."""
+        return await self._run(lambda reader: reader.search(statement, arguments))
+
+    def close(self) -> None:
+        """Wait for running reads and close the connection."""
+        self._executor.shutdown()
+        self._reader.close()
+
+    async def _run(self, read: Callable[[StoreReader], _ResultT]) -> _ResultT:
+        return await asyncio.get_running_loop().run_in_executor(self._executor, read, self._reader)

@@ -1,0 +1,251 @@
+"""Group commit: units queue, one thread writes them, then their effects are released.
+
+While a commit is on its way to the disk the next units gather, so a busy engine pays for few commits and an
+idle one answers after a single one. Folding and checkpoints run between commits, when there is time or when
+the journal has grown. A failed commit leaves memory ahead of the disk, so it ends the engine.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import threading
+from collections import deque
+from collections.abc import Callable
+from enum import Enum
+from queue import Empty, SimpleQueue
+
+from dex_agents.engine.failures import unavailable
+from dex_agents.engine.store.writer import Folded, StoreWriter
+from dex_agents.engine.unit import Unit
+
+FOLD_BACKLOG = 1024
+"""Units that wait at most before they are folded in the middle of the work."""
+
+FOLD_IDLE_SECONDS = 0.25
+"""Silence after which the journal is folded."""
+
+IDLE_LOG_BYTES = 2 * 1024 * 1024
+"""Size of the log from which it is copied into the database file when there is time."""
+
+BUSY_LOG_BYTES = 32 * 1024 * 1024
+"""The same in the middle of the work, where a checkpoint delays the commits behind it."""
+
+MAX_GROUP_UNITS = 512
+"""Units in one commit, which bounds how long a commit can take."""
+
+_LOGGER = logging.getLogger(__name__)
+
+
+class _Order(Enum):
+    FOLD = "fold"
+    STOP = "stop"
+
+
+class _Watermark:
+    """A rising sequence, and who waits for it."""
+
+    def __init__(self, value: int) -> None:
+        self.value = value
+        self._waiting: list[tuple[int, asyncio.Future[None] | Callable[[], None]]] = []
+
+    def call_at(self, sequence: int, call: Callable[[], None]) -> None:
+        if sequence <= self.value:
+            call()
+        else:
+            self._waiting.append((sequence, call))
+
+    def wait_for(self, sequence: int) -> asyncio.Future[None]:
+        future: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        self._waiting.append((sequence, future))
+        return future
+
+    def raise_to(self, sequence: int) -> None:
+        self.value = sequence
+        waiting = self._waiting
+        if not waiting:
+            return
+        self._waiting = [entry for entry in waiting if entry[0] > sequence]
+        for wanted, waiter in waiting:
+            if wanted > sequence:
+                continue
+            if not isinstance(waiter, asyncio.Future):
+                waiter()
+            elif not waiter.done():
+                waiter.set_result(None)
+
+    def fail(self, error: Exception) -> None:
+        for _, waiter in self._waiting:
+            if isinstance(waiter, asyncio.Future) and not waiter.done():
+                waiter.set_exception(error)
+        self._waiting = []
+
+
+class Committer:
+    """Queues units on the event loop and commits them on a thread of its own.
+
+    Attributes:
+        failure: What ended it, or `None`.
+    """
+
+    def __init__(
+        self,
+        writer: StoreWriter,
+        release: Callable[[Unit], None],
+        on_folded: Callable[[Folded], None],
+        on_failure: Callable[[BaseException], None],
+    ) -> None:
+        """Wrap a store.
+
+        Args:
+            writer: The store; it belongs to the committer from here on.
+            release: Called on the loop for every unit, in order, once it is durable.
+            on_folded: Called on the loop after every fold.
+            on_failure: Called on the loop once, when the store failed.
+        """
+        self._durable = _Watermark(writer.last_sequence)
+        self._folded = _Watermark(writer.last_sequence)
+        self.failure: BaseException | None = None
+        self._writer = writer
+        self._release = release
+        self._on_folded = on_folded
+        self._on_failure = on_failure
+        self._last_sequence = writer.last_sequence
+        self._queue: SimpleQueue[Unit | _Order] = SimpleQueue()
+        self._submitted: deque[Unit] = deque()
+        self._must_purge = False
+        self._loop = asyncio.get_running_loop()
+        self._thread = threading.Thread(target=self._work, name="dex-agents-committer", daemon=True)
+
+    @property
+    def folded(self) -> int:
+        """Sequence of the last unit that readers can see."""
+        return self._folded.value
+
+    def start(self) -> None:
+        """Start the thread."""
+        self._thread.start()
+
+    def submit(self, unit: Unit) -> int:
+        """Queue a unit and return its sequence. Units become durable in the order of submission."""
+        self._last_sequence += 1
+        unit.sequence = self._last_sequence
+        for run in unit.runs:
+            run.last_sequence = unit.sequence
+        self._submitted.append(unit)
+        self._queue.put(unit)
+        return unit.sequence
+
+    async def wait_durable(self, sequence: int) -> None:
+        """Wait until a unit survives a crash.
+
+        Raises:
+            ServiceError: The engine is ending.
+        """
+        if sequence > self._durable.value:
+            self._require_working()
+            await self._durable.wait_for(sequence)
+
+    def call_when_durable(self, sequence: int, call: Callable[[], None]) -> None:
+        """Call something once a unit survives a crash: now, if it does already."""
+        self._durable.call_at(sequence, call)
+
+    async def wait_folded(self) -> None:
+        """Wait until readers see everything submitted so far.
+
+        Raises:
+            ServiceError: The engine is ending.
+        """
+        if self._last_sequence > self._folded.value:
+            self._require_working()
+            folded = self._folded.wait_for(self._last_sequence)
+            self._queue.put(_Order.FOLD)
+            await folded
+
+    async def stop(self) -> None:
+        """Commit what is queued, fold, empty the log and close the store."""
+        self._queue.put(_Order.STOP)
+        await self._loop.run_in_executor(None, self._thread.join)
+
+    def _work(self) -> None:
+        writer = self._writer
+        try:
+            self._work_until_stopped(writer)
+            self._fold(writer)
+            writer.purge_log()
+        except BaseException as error:
+            _LOGGER.critical("the engine cannot write its database and stops", exc_info=error)
+            self._notify(self._fail, error)
+        finally:
+            writer.close()
+
+    def _work_until_stopped(self, writer: StoreWriter) -> None:
+        queue = self._queue
+        while True:
+            try:
+                is_idle_work = writer.backlog or self._must_purge
+                item = queue.get(timeout=FOLD_IDLE_SECONDS) if is_idle_work else queue.get()
+            except Empty:
+                self._fold(writer)
+                self._tidy(writer, IDLE_LOG_BYTES)
+                continue
+            group: list[Unit] = []
+            while isinstance(item, Unit):
+                group.append(item)
+                if len(group) == MAX_GROUP_UNITS:
+                    break
+                try:
+                    item = queue.get_nowait()
+                except Empty:
+                    break
+            if group:
+                self._commit(writer, group)
+                if writer.backlog >= FOLD_BACKLOG:
+                    self._fold(writer)
+                    self._tidy(writer, BUSY_LOG_BYTES)
+            if item is _Order.STOP:
+                return
+            if item is _Order.FOLD:
+                self._fold(writer)
+
+    def _commit(self, writer: StoreWriter, group: list[Unit]) -> None:
+        blobs = [blob for unit in group for blob in unit.blobs]
+        writer.append([(unit.sequence, unit.operations) for unit in group], blobs)
+        self._notify(self._on_durable, group[-1].sequence)
+        if any(unit.deletes_secret for unit in group):
+            self._must_purge = True
+            self._fold(writer)
+            self._tidy(writer, BUSY_LOG_BYTES)
+
+    def _tidy(self, writer: StoreWriter, log_bytes: int) -> None:
+        if self._must_purge:
+            self._must_purge = not writer.purge_log()
+        elif writer.log_bytes > log_bytes:
+            writer.checkpoint()
+
+    def _fold(self, writer: StoreWriter) -> None:
+        self._notify(self._note_folded, writer.fold())
+
+    def _notify(self, call: Callable[..., None], *arguments: object) -> None:
+        if not self._loop.is_closed():
+            self._loop.call_soon_threadsafe(call, *arguments)
+
+    def _on_durable(self, sequence: int) -> None:
+        submitted = self._submitted
+        while submitted and submitted[0].sequence <= sequence:
+            self._release(submitted.popleft())
+        self._durable.raise_to(sequence)
+
+    def _note_folded(self, folded: Folded) -> None:
+        self._on_folded(folded)
+        self._folded.raise_to(folded.sequence)
+
+    def _fail(self, error: BaseException) -> None:
+        self.failure = error
+        self._durable.fail(unavailable("the engine cannot write its database"))
+        self._folded.fail(unavailable("the engine cannot write its database"))
+        self._on_failure(error)
+
+    def _require_working(self) -> None:
+        if self.failure is not None:
+            raise unavailable("the engine cannot write its database")

@@ -1,0 +1,259 @@
+"""Owns the runs: starts and recovers them, and lets the effects of every durable unit follow.
+
+Everything that changes a run is synchronous code on one event loop, so a unit is atomic in memory without
+locks. Its effects (tasks, answers, wake-ups) are released by the committer once the unit is durable.
+"""
+
+from __future__ import annotations
+
+import time
+import uuid
+from collections.abc import Callable
+
+from dex.dexpb import dex_pb2 as pb
+
+from dex_agents.engine.attempts import Attempts
+from dex_agents.engine.clock import Clock
+from dex_agents.engine.committer import Committer
+from dex_agents.engine.failures import flow_already_started
+from dex_agents.engine.journal import Table
+from dex_agents.engine.large_replies import LargeReplies
+from dex_agents.engine.machine import (
+    apply_due_timers,
+    apply_flow_timeout,
+    apply_stop,
+    start_run,
+    validate_start,
+)
+from dex_agents.engine.recovery import plan_recovery
+from dex_agents.engine.rpc_calls import RpcCalls
+from dex_agents.engine.runs import RunArchive, Runs
+from dex_agents.engine.state import Run, StepExecution
+from dex_agents.engine.store.writer import Folded
+from dex_agents.engine.timers import Timers
+from dex_agents.engine.unit import Unit
+from dex_agents.engine.units import Units
+from dex_agents.engine.values import BlobNumbers
+from dex_agents.engine.waits import Waits
+from dex_agents.engine.writes import validate_index_type
+
+
+class Coordinator:
+    """The engine proper, without transport.
+
+    Attributes:
+        units: Opens and commits units.
+        runs: Finds runs.
+        waits: Long polls.
+        attempts: Attempts of Step methods.
+        rpc_calls: RPCs.
+        large_values: Values that travel as IDs for the moment.
+        is_stopping: The engine is ending.
+        on_defect: Ends the engine.
+    """
+
+    def __init__(
+        self,
+        clock: Clock,
+        archive: RunArchive,
+        *,
+        open_committer: Callable[[Callable[[Unit], None]], Committer],
+        on_defect: Callable[[Exception], None],
+        numbers: BlobNumbers,
+        index_types: dict[str, int],
+        last_run_number: int,
+    ) -> None:
+        """Create a coordinator without runs.
+
+        Args:
+            clock: The time.
+            archive: Where runs that are not in memory come from.
+            open_committer: Returns the committer that calls back for every durable unit.
+            on_defect: Called with an error that must not have happened; what is in memory is no longer to be
+                trusted then, so the engine has to end.
+            numbers: Blob numbers of the database.
+            index_types: Search keys of the database; units add to them.
+            last_run_number: The highest run number in use.
+        """
+        self.is_stopping = False
+        self.on_defect = on_defect
+        self.units = Units(clock, open_committer(self._release), numbers, index_types)
+        self.runs = Runs(archive, last_run_number)
+        self.waits = Waits(self.units.committer)
+        self._timers = Timers(clock, self._on_due, self._is_wanted)
+        self.large_values = LargeReplies(time.monotonic)
+        self.attempts = Attempts(self.units, self._timers, self.large_values)
+        self.rpc_calls = RpcCalls(self.units, self.runs, self.attempts)
+
+    def stop(self) -> None:
+        """Fire no more Timers, hand out no more tasks, and leave running attempts to the next start."""
+        self.is_stopping = True
+        self._timers.stop()
+        self.attempts.dispatcher.stop()
+
+    def note_folded(self, folded: Folded) -> None:
+        """Drop what readers of the database can see."""
+        self.runs.note_folded(folded)
+
+    def recover(self, runs: list[Run]) -> None:
+        """Take over the open runs of an engine that ended, and let them go on."""
+        unit = self.units.open()
+        now = self.units.now()
+        for run in runs:
+            self.runs.add(run)
+            plan_recovery(run, unit, now)
+            if run.timeout_at is not None:
+                self._timers.add(run.timeout_at, run)
+        if not self.units.commit(unit):
+            self._release(unit)
+
+    async def start_run(self, request: pb.StartFlowRequest) -> Run:
+        """Start a run, or return the one that this very request started before.
+
+        Raises:
+            ServiceError: The request breaks a rule or the reuse policy forbids the Flow ID.
+
+        Durability:
+            The run exists when this returns; the same request, sent again, finds it.
+        """
+        unit = self.units.open()
+        validate_start(request, unit)
+        previous = await self.runs.find_latest(request.flow_id)
+        options = request.flow_start_options
+        if previous is not None and not _may_start_again(previous, options.id_reuse_policy):
+            if (
+                options.flow_already_started_options.ignore_already_started_error
+                and previous.request_id == request.request_id
+            ):
+                await self.units.committer.wait_durable(previous.last_sequence)
+                return previous
+            raise flow_already_started(request.flow_id)
+        now = self.units.now()
+        if previous is not None and previous.is_running:
+            apply_stop(previous, pb.STOP_TYPE_TERMINATE, "the flow was started again", unit, now)
+        run = _build_run(self.runs.next_number(), request, now)
+        self.runs.add(run)
+        start_run(run, request, unit, now)
+        if run.timeout_at is not None:
+            self._timers.add(run.timeout_at, run)
+        await self.units.commit_durably(unit)
+        return run
+
+    def sync_index_types(self, index_types: dict[str, int]) -> Unit:
+        """Register search keys; the unit is the caller's to commit.
+
+        Raises:
+            ServiceError: A key has another type already; nothing was registered.
+        """
+        known = self.units.index_types
+        for key, index_type in index_types.items():
+            validate_index_type(known, key, index_type)
+        unit = self.units.open()
+        for key, index_type in index_types.items():
+            if known.get(key) != index_type:
+                known[key] = index_type
+                unit.put(Table.INDEX_TYPE, (key,), index_type)
+        return unit
+
+    def _release(self, unit: Unit) -> None:
+        """Let the effects of a durable unit follow."""
+        try:
+            self._follow(unit)
+        except Exception as error:  # noqa: BLE001 - there is no caller to tell
+            self.on_defect(error)
+
+    def _follow(self, unit: Unit) -> None:
+        for execution in unit.ended:
+            self.attempts.abandon(execution)
+        for run, execution in unit.ready:
+            self.attempts.schedule(run, execution)
+        for run, execution in unit.timers:
+            self._arm(run, execution)
+        for run in unit.runs:
+            self.waits.notify(run)
+            if not run.is_running:
+                self.runs.retire(run)
+        for effect in unit.effects:
+            effect()
+
+    def _arm(self, run: Run, execution: StepExecution) -> None:
+        if execution.phase == "waiting":
+            for timer in execution.timers:
+                if not timer.is_over:
+                    self._timers.add(timer.fire_at, run, execution)
+        else:
+            self.attempts.schedule(run, execution)
+
+    def _on_due(self, run: Run, execution: StepExecution | None) -> None:
+        if not self._is_wanted(run, execution):
+            return
+        try:
+            self._advance(run, execution)
+        except Exception as error:  # noqa: BLE001 - there is no caller to tell
+            self.on_defect(error)
+
+    def _advance(self, run: Run, execution: StepExecution | None) -> None:
+        now = self.units.now()
+        unit = self.units.open()
+        if execution is None:
+            if run.timeout_at is not None and run.timeout_at <= now:
+                apply_flow_timeout(run, unit, now)
+        elif execution.phase == "waiting":
+            apply_due_timers(run, execution, unit, now)
+        else:
+            self.attempts.schedule(run, execution)
+        self.units.commit(unit)
+
+    def _is_wanted(self, run: Run, execution: StepExecution | None) -> bool:
+        if not run.is_running:
+            return False
+        return execution is None or run.executions.get(execution.number) is execution
+
+
+def _build_run(number: int, request: pb.StartFlowRequest, now: float) -> Run:
+    options = request.flow_start_options
+    run = Run(
+        number=number,
+        run_id=uuid.uuid4().hex,
+        flow_id=request.flow_id,
+        flow_type=request.flow_type,
+        request_id=request.request_id,
+        started_at=now,
+        config=pb.FlowConfig(),
+        timeout_policy=request.flow_timeout_policy,
+    )
+    run.config.CopyFrom(options.flow_config_override)
+    if request.flow_timeout_seconds:
+        run.timeout_at = now + options.flow_start_delay_seconds + request.flow_timeout_seconds
+    if options.HasField("timeout_handler_options"):
+        run.timeout_options = _build_timeout_options(options.timeout_handler_options)
+    return run
+
+
+def _build_timeout_options(options: pb.FlowTimeoutHandlerOptions) -> pb.StepOptions:
+    mapped = pb.StepOptions(
+        skip_wait_for=True,
+        execute_timeout_seconds=options.method_timeout_seconds,
+        heartbeat_timeout_seconds=options.heartbeat_timeout_seconds,
+        execute_failure_policy=options.failure_policy,
+        execute_failure_proceed_step_type=options.failure_proceed_step_type,
+        execute_lock_attribute_keys=options.lock_attribute_keys,
+        execute_load_attribute_map_instances=options.load_attribute_map_instances,
+        execute_load_channel_names=options.load_channel_names,
+        execute_load_channel_map_instances=options.load_channel_map_instances,
+    )
+    if options.HasField("retry_policy"):
+        mapped.execute_retry_policy.CopyFrom(options.retry_policy)
+    if options.HasField("failure_proceed_step_options"):
+        mapped.execute_failure_proceed_step_options.CopyFrom(options.failure_proceed_step_options)
+    return mapped
+
+
+def _may_start_again(previous: Run, policy: pb.IdReusePolicy) -> bool:
+    if policy == pb.ID_REUSE_POLICY_ALLOW_TERMINATE_IF_RUNNING:
+        return True
+    if previous.is_running:
+        return False
+    if policy == pb.ID_REUSE_POLICY_ALLOW_IF_PREVIOUS_EXISTS_ABNORMALLY:
+        return previous.status != pb.FLOW_STATUS_COMPLETED
+    return policy == pb.ID_REUSE_POLICY_ALLOW_IF_NO_RUNNING

@@ -1,0 +1,275 @@
+"""The writing side: append units to the journal, fold them into the state tables, checkpoint.
+
+`append` is the commit path: one statement that dirties the last pages of one table. Everything derived
+happens in `fold`, off that path, in a transaction that needs no sync of its own: until it reaches the disk,
+the journal rows it consumed are still there.
+"""
+
+# ruff: noqa: S608 - names in statements are constants of this room, values are parameters
+
+from __future__ import annotations
+
+import sqlite3
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import msgspec
+
+from dex_agents.engine.journal import SHAPES, Cells, Operation, Table, decode_operations, encode_operations
+from dex_agents.engine.store.database import BUSY_TIMEOUT_SECONDS, Synchronous, connect
+from dex_agents.engine.values import Blob
+from dex_agents.errors import EngineDatabaseError
+
+MAX_ROWS_PER_STATEMENT = 64
+"""Units written by one INSERT; a larger group uses several in one transaction."""
+
+PURGE_WAIT_MILLISECONDS = 50
+"""How long emptying the log waits for readers, and commits with it."""
+
+TRIM_BATCH = 1024
+"""Stream messages examined at a time when a stream is over its capacity."""
+
+
+@dataclass(frozen=True, slots=True)
+class Folded:
+    """What a fold did.
+
+    Attributes:
+        sequence: Every unit up to this one is in the state tables.
+        trimmed: First retained message of each stream group that lost its oldest messages.
+    """
+
+    sequence: int
+    trimmed: dict[int, int] = field(default_factory=dict[int, int])
+
+
+class StoreWriter:
+    """Owns the writing connection. Every method belongs to one thread at a time.
+
+    Attributes:
+        path: The database file.
+        database_id: Eight hexadecimal digits, random for each database.
+        last_sequence: Journal sequence of the last committed unit.
+        last_blob: Highest blob number in use.
+        backlog: Committed units that are not folded yet.
+    """
+
+    def __init__(self, path: str, synchronous: Synchronous) -> None:
+        """Open the database and fold what the last process left in the journal.
+
+        Raises:
+            EngineDatabaseError: The file is unusable or damaged.
+        """
+        self.path = path
+        self._synchronous: Synchronous = synchronous
+        self._connection = connect(path, synchronous)
+        self._pending: dict[tuple[int, Cells], Cells | None] = {}
+        self._group_sizes: dict[int, int] = {}
+        self.backlog = 0
+        try:
+            self.database_id = self._read_meta("database_id")
+            self._folded = int(self._read_meta("folded"))
+            self.last_sequence = self._folded
+            self.last_blob: int = self._scalar("SELECT coalesce(max(number), 0) FROM blob")
+            self._load_journal()
+            self.fold()
+        except (sqlite3.Error, msgspec.DecodeError, ValueError, TypeError, LookupError) as error:
+            self._connection.close()
+            raise EngineDatabaseError(path, f"the database is damaged: {error}") from error
+
+    def append(self, units: Sequence[tuple[int, Sequence[Operation]]], blobs: Sequence[Blob]) -> None:
+        """Commit units: after it returns they survive the end of this process.
+
+        Args:
+            units: Sequence and operations of each, in order.
+            blobs: The payloads that the units refer to.
+
+        Raises:
+            sqlite3.Error: Nothing was committed.
+        """
+        rows = [(sequence, encode_operations(operations)) for sequence, operations in units]
+        execute = self._connection.execute
+        if len(rows) <= MAX_ROWS_PER_STATEMENT and not blobs:
+            # One statement in autocommit: the interpreter lock is given up and taken back once for a whole
+            # group.
+            execute(_insert_statement(len(rows)), [cell for row in rows for cell in row])
+        else:
+            execute("BEGIN IMMEDIATE")
+            try:
+                self._connection.executemany(
+                    "INSERT INTO blob VALUES (?, ?, ?)",
+                    [(blob.number, blob.kind, blob.payload) for blob in blobs],
+                )
+                self._connection.executemany(_insert_statement(1), rows)
+                execute("COMMIT")
+            except BaseException:
+                self._connection.rollback()
+                raise
+        self.last_sequence = rows[-1][0]
+        self._note([operations for _, operations in units])
+
+    def fold(self) -> Folded:
+        """Apply every unfolded unit to the state tables and forget its journal row.
+
+        Raises:
+            sqlite3.Error: Nothing was folded; the journal is complete.
+        """
+        if not self.backlog:
+            return Folded(self._folded)
+        is_full = self._synchronous == "full"
+        if is_full:
+            self._connection.execute("PRAGMA synchronous=NORMAL")
+        self._connection.execute("BEGIN IMMEDIATE")
+        try:
+            trimmed = self._apply_pending()
+            self._connection.execute("DELETE FROM journal WHERE sequence <= ?", (self.last_sequence,))
+            self._connection.execute(
+                "UPDATE meta SET value = ? WHERE name = 'folded'", (str(self.last_sequence),)
+            )
+            self._connection.execute("COMMIT")
+        except BaseException:
+            self._connection.rollback()
+            raise
+        finally:
+            if is_full:
+                self._connection.execute("PRAGMA synchronous=FULL")
+        self._pending = {}
+        self.backlog = 0
+        self._folded = self.last_sequence
+        return Folded(self._folded, trimmed)
+
+    @property
+    def log_bytes(self) -> int:
+        """Size of the write-ahead log."""
+        try:
+            return Path(f"{self.path}-wal").stat().st_size
+        except OSError:
+            return 0
+
+    def checkpoint(self) -> None:
+        """Copy the log into the database file as far as readers allow, without waiting for them.
+
+        Raises:
+            sqlite3.Error: The file system refused.
+        """
+        self._connection.execute("PRAGMA wal_checkpoint(PASSIVE)").fetchone()
+
+    def purge_log(self) -> bool:
+        """Copy the log into the database file and empty it, so that deleted bytes leave the disk.
+
+        Returns:
+            Whether that was possible; a reader in the middle of a query forbids it for the time being.
+
+        Raises:
+            sqlite3.Error: The file system refused.
+        """
+        self._connection.execute(f"PRAGMA busy_timeout={PURGE_WAIT_MILLISECONDS}")
+        try:
+            (is_busy, _, _) = self._connection.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchone()
+        finally:
+            self._connection.execute(f"PRAGMA busy_timeout={int(BUSY_TIMEOUT_SECONDS * 1000)}")
+        return not is_busy
+
+    def close(self) -> None:
+        """Close the connection; what is not folded waits in the journal for the next start."""
+        self._connection.close()
+
+    def _load_journal(self) -> None:
+        for sequence, row in self._connection.execute(
+            "SELECT sequence, operations FROM journal ORDER BY sequence"
+        ):
+            operations = decode_operations(row)
+            for table, key, columns in operations:
+                shape = SHAPES[Table(table)]
+                if len(key) != len(shape.key) or (columns is not None and len(columns) != len(shape.columns)):
+                    raise ValueError(f"journal row {sequence} does not fit the table {shape.name}")
+            self.last_sequence = sequence
+            self._note([operations])
+
+    def _note(self, units: Sequence[Sequence[Operation]]) -> None:
+        pending = self._pending
+        for operations in units:
+            for table, key, columns in operations:
+                pending[table, key] = columns
+        self.backlog += len(units)
+
+    def _apply_pending(self) -> dict[int, int]:
+        puts: dict[int, list[Cells]] = {}
+        deletes: dict[int, list[Cells]] = {}
+        for (table, key), columns in self._pending.items():
+            if columns is None:
+                deletes.setdefault(table, []).append(key)
+            else:
+                puts.setdefault(table, []).append(key + columns)
+        for table, rows in deletes.items():
+            self._connection.executemany(_DELETES[Table(table)], rows)
+        for table, rows in puts.items():
+            self._connection.executemany(_PUTS[Table(table)], rows)
+        return self._trim_streams(puts.get(Table.STREAM_MESSAGE, ()))
+
+    def _trim_streams(self, messages: Sequence[Cells]) -> dict[int, int]:
+        added: dict[int, int] = {}
+        for row in messages:
+            group, size = row[1], row[-1]
+            if isinstance(group, int) and isinstance(size, int):
+                added[group] = added.get(group, 0) + size
+        trimmed: dict[int, int] = {}
+        for group, size in added.items():
+            total = self._group_sizes.get(group)
+            if total is None:
+                total = self._scalar(
+                    "SELECT coalesce(sum(size), 0) FROM stream_message WHERE stream_group = ?", group
+                )
+            else:
+                total += size
+            capacity = self._scalar("SELECT capacity FROM stream_group WHERE stream_group = ?", group)
+            first: int | None = None
+            while total > capacity:
+                rows = self._connection.execute(
+                    "SELECT sequence, size FROM stream_message WHERE stream_group = ? ORDER BY sequence"
+                    " LIMIT ?",
+                    (group, TRIM_BATCH),
+                ).fetchall()
+                if not rows:
+                    break
+                last = rows[0][0]
+                for sequence, message_size in rows:
+                    if total <= capacity:
+                        break
+                    total -= message_size
+                    last = sequence
+                self._connection.execute(
+                    "DELETE FROM stream_message WHERE stream_group = ? AND sequence <= ?", (group, last)
+                )
+                first = last + 1
+            self._group_sizes[group] = total
+            if first is not None:
+                trimmed[group] = first
+        return trimmed
+
+    def _read_meta(self, name: str) -> str:
+        row = self._connection.execute("SELECT value FROM meta WHERE name = ?", (name,)).fetchone()
+        if row is None:
+            raise ValueError(f"the entry {name!r} is missing")
+        value: str = row[0]
+        return value
+
+    def _scalar(self, statement: str, *arguments: int) -> int:
+        value: int = self._connection.execute(statement, arguments).fetchone()[0]
+        return value
+
+
+_PUTS = {
+    table: f"INSERT OR REPLACE INTO {shape.name} ({', '.join(shape.key + shape.columns)})"
+    f" VALUES ({', '.join('?' * len(shape.key + shape.columns))})"
+    for table, shape in SHAPES.items()
+}
+_DELETES = {
+    table: f"DELETE FROM {shape.name} WHERE {' AND '.join(f'{column} = ?' for column in shape.key)}"
+    for table, shape in SHAPES.items()
+}
+
+
+def _insert_statement(rows: int) -> str:
+    return f"INSERT INTO journal VALUES {', '.join(['(?, ?)'] * rows)}"

@@ -1,0 +1,116 @@
+"""A unit: everything one decision changes, committed as a whole and followed by its effects."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from dex.dexpb import dex_pb2 as pb
+
+from dex_agents.engine.journal import (
+    Operation,
+    Table,
+    build_progress_operation,
+    build_run_operation,
+    build_step_operation,
+)
+from dex_agents.engine.state import Run, StepExecution
+from dex_agents.engine.values import BLOB_THRESHOLD_BYTES, Blob, BlobNumbers
+
+
+class Unit:
+    """Collects what a decision writes and what must happen once it is durable.
+
+    Nothing recorded here leaves the process before the unit is committed.
+
+    Attributes:
+        operations: Rows to write, in order.
+        blobs: Large payloads to write beside them.
+        ready: Executions whose next attempt is due, in start order, with the run they belong to.
+        ended: Executions that no longer exist; a Worker still busy with one is told to stop.
+        timers: Executions that wait for an instant.
+        runs: Runs that changed.
+        deletes_secret: A hard-delete value went away, so its bytes must leave the disk.
+        effects: Called in order after the commit.
+        sequence: Journal sequence, once the unit is submitted.
+        index_types: Search keys of the database and their types; a unit may add to them.
+    """
+
+    __slots__ = (
+        "_numbers",
+        "blobs",
+        "deletes_secret",
+        "effects",
+        "ended",
+        "index_types",
+        "operations",
+        "ready",
+        "runs",
+        "sequence",
+        "timers",
+    )
+
+    def __init__(self, numbers: BlobNumbers, index_types: dict[str, int]) -> None:
+        self.operations: list[Operation] = []
+        self.blobs: list[Blob] = []
+        self.ready: list[tuple[Run, StepExecution]] = []
+        self.ended: list[StepExecution] = []
+        self.timers: list[tuple[Run, StepExecution]] = []
+        self.runs: list[Run] = []
+        self.effects: list[Callable[[], None]] = []
+        self.deletes_secret = False
+        self.sequence = 0
+        self.index_types = index_types
+        self._numbers = numbers
+
+    def touch(self, run: Run) -> None:
+        """Note that a run changed, so that those who wait for it look again."""
+        if run not in self.runs:
+            self.runs.append(run)
+
+    def put(
+        self, table: Table, key: tuple[str | int, ...], *columns: str | int | float | bytes | None
+    ) -> None:
+        """Write a row."""
+        self.operations.append((table, key, columns))
+
+    def delete(self, table: Table, key: tuple[str | int, ...]) -> None:
+        """Delete a row, which need not exist."""
+        self.operations.append((table, key, None))
+
+    def put_run(self, run: Run) -> None:
+        """Write the row of a run."""
+        self.operations.append(build_run_operation(run))
+
+    def put_execution(self, run: Run, execution: StepExecution) -> None:
+        """Write the row of a new execution."""
+        self.operations.append(build_step_operation(run, execution))
+
+    def put_progress(self, run: Run, execution: StepExecution) -> None:
+        """Write how far an execution has come."""
+        execution.has_progress_row = True
+        self.operations.append(build_progress_operation(run, execution))
+
+    def delete_execution(self, run: Run, execution: StepExecution) -> None:
+        """Delete the rows of an execution."""
+        key = (run.number, execution.number)
+        self.operations.append((Table.STEP, key, None))
+        if execution.has_progress_row:
+            self.operations.append((Table.STEP_PROGRESS, key, None))
+
+    def store_value(self, value: pb.Value) -> pb.Value:
+        """Return what state keeps for a value: itself, or the ID of a blob written with this unit."""
+        kind = value.WhichOneof("kind")
+        if kind == "string_value":
+            if len(value.string_value) <= BLOB_THRESHOLD_BYTES // 4:
+                return value
+            payload = value.string_value.encode()
+            if len(payload) <= BLOB_THRESHOLD_BYTES:
+                return value
+            number = self._numbers.next_number()
+            self.blobs.append(Blob(number, "string", payload))
+            return pb.Value(internal_blob_id_for_string_value=self._numbers.build_id("string", number))
+        if kind == "obj_value" and value.obj_value.ByteSize() > BLOB_THRESHOLD_BYTES:
+            number = self._numbers.next_number()
+            self.blobs.append(Blob(number, "object", value.obj_value.SerializeToString()))
+            return pb.Value(internal_blob_id_for_obj_value=self._numbers.build_id("object", number))
+        return value
