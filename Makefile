@@ -16,6 +16,7 @@ export PYO3_PYTHON := $(abspath $(BIN)/python)
 # removed by a development build, so a bench never times the wrong one.
 TOOLS := $(VENV)/.tools
 BENCH_TOOLS := $(VENV)/.bench-tools
+TOKEN_TOOLS := $(VENV)/.token-tools
 EXTENSION := $(VENV)/.extension
 RELEASE_EXTENSION := $(VENV)/.extension-release
 EXTENSION_SOURCES := Cargo.toml Cargo.lock pyproject.toml \
@@ -43,6 +44,8 @@ lock: $(TOOLS) ## Resolve the requirements again, with hashes
 		--output-file requirements/tools.txt
 	$(COMPILE_REQUIREMENTS) --upgrade --constraint requirements/tools.txt --group tools --group bench \
 		--output-file requirements/bench.txt
+	$(COMPILE_REQUIREMENTS) --upgrade --constraint requirements/tools.txt --group bench-tokens \
+		--output-file requirements/bench-tokens.txt
 
 $(BIN)/python:
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || \
@@ -56,6 +59,10 @@ $(TOOLS): requirements/tools.txt | $(BIN)/python
 
 $(BENCH_TOOLS): requirements/bench.txt $(TOOLS)
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check --require-hashes -r requirements/bench.txt
+	@touch $@
+
+$(TOKEN_TOOLS): requirements/bench-tokens.txt $(TOOLS)
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --require-hashes -r requirements/bench-tokens.txt
 	@touch $@
 
 $(EXTENSION): $(EXTENSION_SOURCES) $(TOOLS)
@@ -108,7 +115,7 @@ test-crash: $(EXTENSION) ## Kill Workers and engines at gates, then at ROUNDS ra
 
 # --- Shows and measurements ---------------------------------------------------------------------
 
-.PHONY: demo fleet bench-json bench-turns bench-engine bench-rust
+.PHONY: demo fleet bench-json bench-images bench-frames bench-tokens token-weights bench-native bench-turns bench-engine bench-rust
 demo: $(EXTENSION) ## A support agent that survives the death of its Worker
 	@$(BIN)/python -m examples.support_desk.demo
 
@@ -117,6 +124,21 @@ fleet: $(EXTENSION) ## 200 sessions shared by Workers that come and go
 
 bench-json: $(RELEASE_EXTENSION) ## json_text beside json.dumps, orjson and msgspec
 	@$(BIN)/python -m benches.python.bench_json
+
+bench-images: $(RELEASE_EXTENSION) $(BENCH_TOOLS) ## image_check beside hashlib, plain Python and Pillow
+	@$(BIN)/python -m benches.python.bench_image_check
+
+bench-frames: $(RELEASE_EXTENSION) ## ui_frames beside f-strings over json.dumps, orjson and msgspec
+	@$(BIN)/python -m benches.python.bench_ui_frames
+
+bench-tokens: $(RELEASE_EXTENSION) $(TOKEN_TOOLS) ## token_estimate beside tiktoken, tokenizers and chars/4
+	@$(BIN)/python -m benches.python.bench_token_estimate
+
+token-weights: $(RELEASE_EXTENSION) $(TOKEN_TOOLS) ## Fit token_weights.json again; NODE_MODULES=dir holds typescript 5
+	@$(BIN)/python -m benches.fit_token_weights --node-modules $(NODE_MODULES) --write
+
+bench-native: $(RELEASE_EXTENSION) $(BENCH_TOOLS) $(TOKEN_TOOLS) wheel ## All of them, and the wheel, in one table
+	@$(BIN)/python -m benches.python.bench_native
 
 bench-turns: $(RELEASE_EXTENSION) $(BENCH_TOOLS) ## Durable turns beside LangGraph with its SQLite checkpointer
 	@$(BIN)/python -m benches.compare.bench_turns

@@ -7,13 +7,21 @@ write JSON of their own (raw UTF-8, no blanks, `null` for NaN) and show what the
 import argparse
 import json
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import msgspec
 import orjson
 
-from benches.measurement import environment_line, geometric_mean, measure_rounds, print_table, speed_ratio
+from benches.measurement import (
+    Ratio,
+    environment_line,
+    geometric_mean,
+    measure_rounds,
+    print_table,
+    speed_ratio,
+)
+from benches.native_rows import NativeRow
 from benches.workloads.json_values import JSON_VALUES
 from dex_agents import _native
 from dex_agents.codecs.json_text import encode_compact_sorted_json_text, encode_json_text
@@ -62,27 +70,65 @@ _VARIANTS: dict[str, dict[str, Encoder]] = {
 }
 
 
-def _bench_variant(title: str, encoders: dict[str, Encoder], rounds: int) -> None:
-    peers = list(encoders)[1:]
-    rows: list[list[str]] = []
-    columns: dict[str, list[Any]] = {peer: [] for peer in [*peers, "json_text/orjson"]}
+Samples = dict[str, list[float]]
+
+
+def variant_samples(title: str, rounds: int) -> dict[str, Samples]:
+    """Time one spelling, after json_text was found equal to json.dumps.
+
+    Args:
+        title: The spelling, a key of the variants.
+        rounds: Samples of each candidate.
+
+    Returns:
+        Seconds a call by candidate, by value.
+    """
+    encoders = _VARIANTS[title]
+    results: dict[str, Samples] = {}
     for workload, value in JSON_VALUES.items():
-        text = encoders["json.dumps"](value)
-        if encoders["json_text"](value) != text:
+        if encoders["json_text"](value) != encoders["json.dumps"](value):
             sys.exit(f"json_text differs from json.dumps on {workload!r} ({title})")
-        samples = measure_rounds(
+        results[workload] = measure_rounds(
             {name: lambda encode=encode, value=value: encode(value) for name, encode in encoders.items()},
             rounds=rounds,
         )
-        for peer in peers:
-            columns[peer].append(speed_ratio(samples["json.dumps"], samples[peer]))
-        columns["json_text/orjson"].append(speed_ratio(samples["orjson"], samples["json_text"]))
-        microseconds = min(samples["json_text"]) * 1e6
-        rows.append([workload, *(str(column[-1]) for column in columns.values()), f"{microseconds:.2f}"])
-    means = [f"{geometric_mean(column):.2f}x" for column in columns.values()]
-    rows.append(["geometric mean", *means, ""])
+    return results
+
+
+def _ratios(samples: Samples) -> dict[str, Ratio]:
+    """Compare every candidate with json.dumps, and json_text with orjson."""
+    peers = list(samples)[1:]
+    ratios = {peer: speed_ratio(samples["json.dumps"], samples[peer]) for peer in peers}
+    return {**ratios, "json_text/orjson": speed_ratio(samples["orjson"], samples["json_text"])}
+
+
+def _means(ratios: Sequence[dict[str, Ratio]]) -> dict[str, str]:
+    return {name: f"{geometric_mean([each[name] for each in ratios]):.2f}x" for name in ratios[0]}
+
+
+def native_rows(rounds: int) -> list[NativeRow]:
+    """Return what `make bench-native` shows of json_text: means over the seven values."""
+    rows: list[NativeRow] = []
+    for title in _VARIANTS:
+        means = _means([_ratios(samples) for samples in variant_samples(title, rounds).values()])
+        for name, mean in means.items():
+            compared = name if "/" in name else f"{name} / json.dumps"
+            bounds = ("4x", "8x") if (title, name) == ("default", "json_text") else ()
+            rows.append(NativeRow("json_text", f"{title}: {compared}", mean, *bounds))
+    return rows
+
+
+def _print_variant(title: str, rounds: int) -> None:
+    results = variant_samples(title, rounds)
+    ratios = {workload: _ratios(samples) for workload, samples in results.items()}
+    rows = [
+        [workload, *map(str, each.values()), f"{min(results[workload]['json_text']) * 1e6:.2f}"]
+        for workload, each in ratios.items()
+    ]
+    means = _means(list(ratios.values()))
+    rows.append(["geometric mean", *means.values(), ""])
     print(f"\n{title}: times as fast as json.dumps, median (lowest..highest) of {rounds} rounds")
-    print_table(["value", *columns, "json_text us"], rows)
+    print_table(["value", *means, "json_text us"], rows)
 
 
 def main() -> None:
@@ -94,8 +140,8 @@ def main() -> None:
         sys.exit("bench_json: the extension is a development build; run `make bench-json`")
     print(f"{environment_line()}; dex_agents._native {_native.__version__} {_native.build_profile}")
     print(f"orjson {orjson.__version__}, msgspec {msgspec.__version__}")
-    for title, encoders in _VARIANTS.items():
-        _bench_variant(title, encoders, rounds)
+    for title in _VARIANTS:
+        _print_variant(title, rounds)
 
 
 if __name__ == "__main__":

@@ -18,7 +18,9 @@ from dex_agents.errors import (
     EngineError,
     EngineInUseError,
     EngineUnreachableError,
+    ImageValidationError,
     InvalidInputError,
+    MediaStoreError,
     RunnerContractError,
     SessionAlreadyExistsError,
     SessionClosedError,
@@ -30,6 +32,25 @@ from dex_agents.errors import (
     ToolExecutionError,
     ToolOutcomeUnknownError,
     WireFormatError,
+)
+from dex_agents.limits import (
+    ESTIMATED_IMAGE_INPUT_TOKENS,
+    MAX_IMAGE_BYTES,
+    MAX_IMAGE_URI_LENGTH,
+    MAX_IMAGES_PER_MESSAGE,
+)
+from dex_agents.media.contract import MediaStore
+from dex_agents.media.image_check import ImageCheck, check_image, check_images
+from dex_agents.media.local_directory import LocalDirectoryMediaStore
+from dex_agents.media.memory import InMemoryMediaStore
+from dex_agents.media.references import (
+    build_image_reference,
+    load_images,
+    require_short_image_uris,
+    require_store_image_reference,
+    validate_image_reference,
+    validate_image_references,
+    verify_image_bytes,
 )
 from dex_agents.runner.contract import AgentFrameworkRunner, EditsToolArguments
 from dex_agents.runner.event_writer import AgentEventWriter
@@ -67,6 +88,7 @@ from dex_agents.wire.events import (
     TurnStarted,
     UserMessageEvent,
 )
+from dex_agents.wire.images import AgentImageReference
 from dex_agents.wire.interrupts import AgentInterrupt
 from dex_agents.wire.messages import AgentMessage, AgentUserMessage, FrameworkMessage, QueuedMessage
 from dex_agents.wire.sessions import SessionStatus, SessionSummary, TurnOutcome
@@ -85,10 +107,15 @@ from dex_agents.wire.usage import AgentUsage, add_agent_usage, empty_agent_usage
 __version__: Final = "0.5.0"
 
 __all__ = [
+    "ESTIMATED_IMAGE_INPUT_TOKENS",
+    "MAX_IMAGES_PER_MESSAGE",
+    "MAX_IMAGE_BYTES",
+    "MAX_IMAGE_URI_LENGTH",
     "OUTCOME_UNKNOWN_TOOL_RESULT",
     "AgentEvent",
     "AgentEventWriter",
     "AgentFrameworkRunner",
+    "AgentImageReference",
     "AgentInterrupt",
     "AgentMessage",
     "AgentSessionClient",
@@ -113,9 +140,15 @@ __all__ = [
     "EngineInUseError",
     "EngineUnreachableError",
     "FrameworkMessage",
+    "ImageCheck",
+    "ImageValidationError",
+    "InMemoryMediaStore",
     "InterruptClosed",
     "InterruptOpened",
     "InvalidInputError",
+    "LocalDirectoryMediaStore",
+    "MediaStore",
+    "MediaStoreError",
     "ModelCompleted",
     "ModelStarted",
     "QueuedMessage",
@@ -159,8 +192,17 @@ __all__ = [
     "WireFormatError",
     "__version__",
     "add_agent_usage",
+    "build_image_reference",
     "build_session_registry",
+    "check_image",
+    "check_images",
     "create_agent_session_flow",
     "empty_agent_usage",
+    "load_images",
+    "require_short_image_uris",
+    "require_store_image_reference",
     "session_codecs",
+    "validate_image_reference",
+    "validate_image_references",
+    "verify_image_bytes",
 ]

@@ -1,12 +1,38 @@
 """The Rust extension. Only the seam modules import it; each says what a result means."""
 
-from typing import Any, Final, Literal
+from collections.abc import Sequence
+from typing import Any, Final, Literal, Self, TypeAlias, final
 
-__all__ = ["__version__", "build_profile", "encode_ascii", "encode_compact_sorted", "encode_unicode"]
+from typing_extensions import Buffer
 
+__all__ = [
+    "TOKEN_FEATURE_NAMES",
+    "TokenWeights",
+    "__version__",
+    "build_profile",
+    "check_image",
+    "check_images",
+    "encode_ascii",
+    "encode_compact_sorted",
+    "encode_ui_frames",
+    "encode_unicode",
+]
+
+TOKEN_FEATURE_NAMES: Final[list[str]]
 __version__: Final[str]
 build_profile: Final[Literal["debug", "release"]]
 
+# SHA-256, length, media type by its first bytes, whether it is that image, width, height, damage.
+_ImageCheck: TypeAlias = tuple[str, int, str | None, bool, int | None, int | None, str | None]
+
+def check_image(data: Buffer, /) -> _ImageCheck: ...
+def check_images(images: tuple[Buffer, ...], /) -> list[_ImageCheck]: ...
 def encode_ascii(value: Any, /) -> str | None: ...
 def encode_compact_sorted(value: Any, /) -> str | None: ...
+def encode_ui_frames(parts: Any, event_ids: list[str] | None, max_joined_bytes: int, /) -> bytes | None: ...
 def encode_unicode(value: Any, /) -> str | None: ...
+
+@final
+class TokenWeights:
+    def __new__(cls, weights: Sequence[int], /) -> Self: ...
+    def estimate_millitokens(self, texts: tuple[str, ...], /) -> int: ...

@@ -14,6 +14,8 @@
     ├── ToolExecutionError               the tool failed and the outcome is known
     ├── ToolOutcomeUnknownError          the tool may or may not have taken effect
     ├── AttemptFailedError               an attempt failed with an error that a Step cannot raise itself
+    ├── ImageValidationError             bytes or a reference are no image that is accepted
+    ├── MediaStoreError                  a media store could not keep an image or give it back
     ├── RunnerContractError              a runner broke the contract of `dex_agents.runner`
     ├── WireFormatError                  stored bytes cannot be read by this version
     └── EngineError                      the local engine cannot start or go on
@@ -37,7 +39,9 @@ __all__ = [
     "EngineError",
     "EngineInUseError",
     "EngineUnreachableError",
+    "ImageValidationError",
     "InvalidInputError",
+    "MediaStoreError",
     "RunnerContractError",
     "SessionAlreadyExistsError",
     "SessionClosedError",
@@ -153,6 +157,32 @@ class AttemptFailedError(DexAgentsError, RuntimeError):
     The SDK takes those for mistakes of the Step itself and rewrites them. The message is the class and the
     text of the original, which is also the cause.
     """
+
+
+class ImageValidationError(DexAgentsError, RuntimeError):
+    """Bytes or an image reference were refused; nothing was stored.
+
+    Attributes:
+        field: The offending field of the reference, such as `images[3].sha256`, or `data` for bytes.
+        problem: What is wrong with it, and the limit that it breaks.
+    """
+
+    def __init__(self, field: str, problem: str) -> None:
+        super().__init__(f"{field}: {problem}")
+        self.field = field
+        self.problem = problem
+
+
+class MediaStoreError(DexAgentsError, RuntimeError):
+    """A media store could not keep an image or give it back; another attempt may succeed.
+
+    Attributes:
+        uri: The image, or the location of the store when it is about no single image.
+    """
+
+    def __init__(self, uri: str, problem: str) -> None:
+        super().__init__(f"{uri}: {problem}")
+        self.uri = uri
 
 
 class RunnerContractError(DexAgentsError, RuntimeError):

@@ -5,8 +5,13 @@ from __future__ import annotations
 from typing import Final
 
 __all__ = [
+    "ESTIMATED_IMAGE_INPUT_TOKENS",
     "MAX_EVENT_TEXT_BYTES",
     "MAX_IDENTIFIER_CHARACTERS",
+    "MAX_IMAGES_PER_MESSAGE",
+    "MAX_IMAGE_BYTES",
+    "MAX_IMAGE_URI_LENGTH",
+    "MAX_JOINED_DELTA_BYTES",
     "MAX_JSON_DEPTH",
     "MAX_MODEL_CALL_ATTEMPTS",
     "MAX_MODEL_CALL_SECONDS",
@@ -37,6 +42,15 @@ MAX_EVENT_TEXT_BYTES: Final = 64 * 1024
 MAX_IDENTIFIER_CHARACTERS: Final = 256
 """Session IDs, message IDs and interrupt IDs."""
 
+MAX_IMAGE_BYTES: Final = 3_750_000
+"""One image; its base64 text then has 5,000,000 bytes, which is what providers take."""
+
+MAX_IMAGES_PER_MESSAGE: Final = 20
+"""The images of one user message, and of one tool result."""
+
+MAX_IMAGE_URI_LENGTH: Final = 1024
+"""The `uri` of an image reference, in bytes as UTF-8."""
+
 MAX_MODEL_CALL_ATTEMPTS: Final = 3
 """Attempts of one `RunModel` Step before the turn fails."""
 
@@ -46,6 +60,9 @@ MAX_MODEL_CALL_SECONDS: Final = 30 * 60
 MAX_TOOL_CALL_ATTEMPTS: Final = 3
 """Attempts of one `CallTool` Step; a `CallSingleAttemptTool` Step has one."""
 
+MAX_JOINED_DELTA_BYTES: Final = 32 * 1024
+"""The text of adjacent deltas that share one frame of a UI stream, as it is spelled there."""
+
 MAX_JSON_DEPTH: Final = 128
 """Levels of objects and arrays in the arguments of a tool call, and in a tool's schema."""
 
@@ -54,3 +71,6 @@ MAX_TOOL_SCHEMA_BYTES: Final = 256 * 1024
 
 STEP_HEARTBEAT_SECONDS: Final = 60
 """Without a sign of life for this long an attempt is given up; a living one sends four in that time."""
+
+ESTIMATED_IMAGE_INPUT_TOKENS: Final = 1600
+"""What one image counts for when the input of a model call is estimated, whatever its size."""

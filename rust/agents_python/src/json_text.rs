@@ -1,46 +1,24 @@
-//! The walk over Python values for `json_text`: the objects are Python's, the spelling is the crate's.
-//!
-//! Only exact `dict`, `list`, `tuple`, `str`, `int`, `float`, `bool` and `None` are served. For
-//! anything else, and for whatever `json.dumps` might refuse, the answer is `None` and the seam asks
-//! `json.dumps` itself: its text and its exceptions are right by definition.
-//!
-//! Nothing in the walk runs Python code or lets go of the GIL, so it sees a value at one moment, whatever
-//! other threads do to it.
+//! The three spellings of `json_text`: the strings are the crate's, the walk is shared.
 
-use std::cell::Cell;
-
-use agents_json_text::{write_ascii_string, write_float, write_integer, write_unicode_string};
-use pyo3::ffi;
+use agents_json_text::{write_ascii_string, write_float, write_unicode_string};
 use pyo3::prelude::*;
-use pyo3::types::{PyBool, PyDict, PyFloat, PyInt, PyList, PyString, PyTuple};
+use pyo3::types::PyString;
 
+use crate::json_walk::{Keys, NotServed, Served, Spelling, Walk, keep_scratch, take_scratch};
 use crate::strings::{ascii_string, code_points};
-
-/// Containers inside one another that are walked here: less than half of what Python's usual recursion
-/// limit lets `json.dumps` take, and little enough for the stack of any thread.
-const MAX_DEPTH: usize = 400;
-
-/// The largest buffer that a thread keeps for its next call.
-const KEPT_CAPACITY: usize = 256 * 1024;
-
-thread_local! {
-    /// Room to write in, kept because growing a new buffer costs as much as a small value. It is taken
-    /// out while in use, so that a call inside a call would find an empty one.
-    static SCRATCH: Cell<Vec<u8>> = const { Cell::new(Vec::new()) };
-}
 
 /// Returns `json.dumps(value)`, or `None` for a value that is not served.
 #[pyfunction]
 #[pyo3(signature = (value, /))]
 pub fn encode_ascii<'py>(value: &Bound<'py, PyAny>) -> PyResult<Option<Bound<'py, PyString>>> {
-    Walk::<true, false>::encode(value)
+    encode::<Ascii>(value, ascii_string)
 }
 
 /// Returns `json.dumps(value, ensure_ascii=False)`, or `None` for a value that is not served.
 #[pyfunction]
 #[pyo3(signature = (value, /))]
 pub fn encode_unicode<'py>(value: &Bound<'py, PyAny>) -> PyResult<Option<Bound<'py, PyString>>> {
-    Walk::<false, false>::encode(value)
+    encode::<Unicode>(value, PyString::from_bytes)
 }
 
 /// Returns `json.dumps(value, sort_keys=True, separators=(",", ":"))`, or `None` for a value that is
@@ -48,177 +26,72 @@ pub fn encode_unicode<'py>(value: &Bound<'py, PyAny>) -> PyResult<Option<Bound<'
 #[pyfunction]
 #[pyo3(signature = (value, /))]
 pub fn encode_compact_sorted<'py>(value: &Bound<'py, PyAny>) -> PyResult<Option<Bound<'py, PyString>>> {
-    Walk::<true, true>::encode(value)
+    encode::<CompactSorted>(value, ascii_string)
 }
 
-/// The value, or a part of it, is for `json.dumps`.
-struct NotServed;
+type MakeString<'py> = fn(Python<'py>, &[u8]) -> PyResult<Bound<'py, PyString>>;
 
-type Served = Result<(), NotServed>;
-
-struct Walk<const ASCII: bool, const COMPACT_SORTED: bool> {
-    out: Vec<u8>,
-    depth: usize,
-    /// The container on the path from the root that was entered last at a depth that is a power of
-    /// two. Meeting it again is a cycle, and no cycle is walked more than three times before that:
-    /// enough to keep its text small, at the price of one comparison a container.
-    landmark: *mut ffi::PyObject,
+fn encode<'py, S: Spelling>(
+    value: &Bound<'py, PyAny>,
+    make_string: MakeString<'py>,
+) -> PyResult<Option<Bound<'py, PyString>>> {
+    let mut walk = Walk::<S>::new(take_scratch());
+    let text = match walk.write_value(value) {
+        Ok(()) => make_string(value.py(), &walk.out).map(Some),
+        Err(NotServed) => Ok(None),
+    };
+    keep_scratch(walk.out);
+    text
 }
 
-impl<const ASCII: bool, const COMPACT_SORTED: bool> Walk<ASCII, COMPACT_SORTED> {
-    fn encode<'py>(value: &Bound<'py, PyAny>) -> PyResult<Option<Bound<'py, PyString>>> {
-        let mut out = SCRATCH.take();
-        out.clear();
-        let mut walk = Self { out, depth: 0, landmark: std::ptr::null_mut() };
-        let text = match walk.write_value(value) {
-            Ok(()) if ASCII => ascii_string(value.py(), &walk.out).map(Some),
-            Ok(()) => PyString::from_bytes(value.py(), &walk.out).map(Some),
-            Err(NotServed) => Ok(None),
-        };
-        if walk.out.capacity() <= KEPT_CAPACITY {
-            SCRATCH.set(walk.out);
-        }
-        text
-    }
+struct Ascii;
 
-    fn write_value(&mut self, value: &Bound<'_, PyAny>) -> Served {
-        if let Ok(text) = value.cast_exact::<PyString>() {
-            self.write_string(text)
-        } else if let Ok(dict) = value.cast_exact::<PyDict>() {
-            self.write_container(value, |walk| walk.write_dict(dict))
-        } else if let Ok(list) = value.cast_exact::<PyList>() {
-            self.write_container(value, |walk| walk.write_items(list.iter()))
-        } else if let Ok(tuple) = value.cast_exact::<PyTuple>() {
-            self.write_container(value, |walk| walk.write_items(tuple.iter()))
-        } else {
-            self.write_bare(value)
-        }
-    }
+impl Spelling for Ascii {
+    const SEPARATOR: &'static [u8] = b", ";
+    const COLON: &'static [u8] = b": ";
+    const KEYS: Keys = Keys::Any;
 
-    /// Writes what has no quotes and no parts: a number, a bool or `None`.
-    fn write_bare(&mut self, value: &Bound<'_, PyAny>) -> Served {
-        if let Ok(integer) = value.cast_exact::<PyInt>() {
-            return self.write_integer(integer);
-        } else if let Ok(float) = value.cast_exact::<PyFloat>() {
-            write_float(&mut self.out, float.value());
-        } else if let Ok(truth) = value.cast_exact::<PyBool>() {
-            self.out.extend_from_slice(if truth.is_true() { b"true" } else { b"false" });
-        } else if value.is_none() {
-            self.out.extend_from_slice(b"null");
-        } else {
-            return Err(NotServed);
-        }
+    /// Read as it is stored, so that nothing is cached in it.
+    fn write_string(out: &mut Vec<u8>, text: &Bound<'_, PyString>) -> Served {
+        write_ascii_string(out, code_points(text).map_err(|_| NotServed)?);
         Ok(())
     }
 
-    /// Appends a string. Read as it is stored, so that nothing is cached in it; readable text is UTF-8,
-    /// which a string with a lone surrogate has not.
-    fn write_string(&mut self, text: &Bound<'_, PyString>) -> Served {
-        if ASCII {
-            write_ascii_string(&mut self.out, code_points(text).map_err(|_| NotServed)?);
-        } else {
-            write_unicode_string(&mut self.out, text.to_str().map_err(|_| NotServed)?);
-        }
+    fn write_float(out: &mut Vec<u8>, value: f64) {
+        write_float(out, value);
+    }
+}
+
+struct Unicode;
+
+impl Spelling for Unicode {
+    const SEPARATOR: &'static [u8] = Ascii::SEPARATOR;
+    const COLON: &'static [u8] = Ascii::COLON;
+    const KEYS: Keys = Ascii::KEYS;
+
+    /// Readable text is UTF-8, which a string with a lone surrogate has not.
+    fn write_string(out: &mut Vec<u8>, text: &Bound<'_, PyString>) -> Served {
+        write_unicode_string(out, text.to_str().map_err(|_| NotServed)?);
         Ok(())
     }
 
-    /// Appends an integer of any size that Python agrees to spell in decimal.
-    fn write_integer(&mut self, integer: &Bound<'_, PyInt>) -> Served {
-        let mut overflow = 0;
-        // SAFETY: `integer` is a live, exact int, for which the call neither fails nor runs code.
-        let value = unsafe { ffi::PyLong_AsLongLongAndOverflow(integer.as_ptr(), &raw mut overflow) };
-        if overflow == 0 {
-            write_integer(&mut self.out, value);
-        } else {
-            let digits = integer.str().map_err(|_| NotServed)?;
-            self.out.extend_from_slice(digits.to_str().map_err(|_| NotServed)?.as_bytes());
-        }
-        Ok(())
+    fn write_float(out: &mut Vec<u8>, value: f64) {
+        write_float(out, value);
+    }
+}
+
+struct CompactSorted;
+
+impl Spelling for CompactSorted {
+    const SEPARATOR: &'static [u8] = b",";
+    const COLON: &'static [u8] = b":";
+    const KEYS: Keys = Keys::SortedStrings;
+
+    fn write_string(out: &mut Vec<u8>, text: &Bound<'_, PyString>) -> Served {
+        Ascii::write_string(out, text)
     }
 
-    fn write_container(
-        &mut self,
-        container: &Bound<'_, PyAny>,
-        write: impl FnOnce(&mut Self) -> Served,
-    ) -> Served {
-        let container = container.as_ptr();
-        if self.depth == MAX_DEPTH || container == self.landmark {
-            return Err(NotServed);
-        }
-        let outer_landmark = self.landmark;
-        self.depth += 1;
-        if self.depth.is_power_of_two() {
-            self.landmark = container;
-        }
-        write(self)?;
-        self.depth -= 1;
-        self.landmark = outer_landmark;
-        Ok(())
-    }
-
-    fn write_items<'py>(&mut self, items: impl Iterator<Item = Bound<'py, PyAny>>) -> Served {
-        self.out.push(b'[');
-        for (index, item) in items.enumerate() {
-            self.write_separator(index);
-            self.write_value(&item)?;
-        }
-        self.out.push(b']');
-        Ok(())
-    }
-
-    fn write_dict(&mut self, dict: &Bound<'_, PyDict>) -> Served {
-        if dict.is_empty() {
-            self.out.extend_from_slice(b"{}");
-            return Ok(());
-        }
-        self.out.push(b'{');
-        if COMPACT_SORTED {
-            self.write_sorted_members(dict)?;
-        } else {
-            self.write_members(dict)?;
-        }
-        self.out.push(b'}');
-        Ok(())
-    }
-
-    fn write_members(&mut self, dict: &Bound<'_, PyDict>) -> Served {
-        for (index, (key, value)) in dict.iter().enumerate() {
-            self.write_separator(index);
-            if let Ok(text) = key.cast_exact::<PyString>() {
-                self.write_string(text)?;
-            } else {
-                self.out.push(b'"');
-                self.write_bare(&key)?;
-                self.out.push(b'"');
-            }
-            self.out.extend_from_slice(b": ");
-            self.write_value(&value)?;
-        }
-        Ok(())
-    }
-
-    /// Appends members in the order of their keys. UTF-8 sorts by code point, as Python does; keys of
-    /// another type sort by Python's own comparison and are not served.
-    fn write_sorted_members(&mut self, dict: &Bound<'_, PyDict>) -> Served {
-        let members: Vec<_> = dict.iter().collect();
-        let mut sorted = Vec::with_capacity(members.len());
-        for (key, value) in &members {
-            let key = key.cast_exact::<PyString>().map_err(|_| NotServed)?;
-            sorted.push((key.to_str().map_err(|_| NotServed)?, key, value));
-        }
-        sorted.sort_unstable_by_key(|(utf8, ..)| *utf8);
-        for (index, (_, key, value)) in sorted.into_iter().enumerate() {
-            self.write_separator(index);
-            self.write_string(key)?;
-            self.out.push(b':');
-            self.write_value(value)?;
-        }
-        Ok(())
-    }
-
-    fn write_separator(&mut self, index: usize) {
-        if index > 0 {
-            self.out.extend_from_slice(if COMPACT_SORTED { b"," } else { b", " });
-        }
+    fn write_float(out: &mut Vec<u8>, value: f64) {
+        write_float(out, value);
     }
 }
