@@ -69,7 +69,7 @@ class _Watermark:
         for wanted, waiter in waiting:
             if wanted > sequence:
                 continue
-            if not isinstance(waiter, asyncio.Future):
+            if callable(waiter):
                 waiter()
             elif not waiter.done():
                 waiter.set_result(None)

@@ -11,7 +11,7 @@ from typing import Any, NoReturn
 import grpc
 from dex.dexpb import dex_pb2 as pb
 from google.protobuf import any_pb2
-from google.rpc import status_pb2  # type: ignore[import-untyped] # pyright: ignore[reportMissingTypeStubs]
+from google.rpc import status_pb2  # type: ignore[import-untyped]
 from grpc_status import rpc_status
 
 MAX_STATUS_DETAIL_BYTES = 4096
