@@ -4,7 +4,8 @@
 the attempt         what follows
 ==================  ======================================================================
 is due              its task is queued
-is assigned         locks are taken; a limited attempt is durably marked, then it leaves
+is assigned         locks are taken; a limited attempt is marked; an only attempt leaves once its mark is
+                    durable, any other one at once
 is declined         the mark is taken back; the same attempt is queued again
 returns             its result is applied as one unit
 fails, is late      its failure is applied as one unit
@@ -20,7 +21,7 @@ import logging
 from dex.dexpb import dex_pb2 as pb
 
 from dex_agents.engine.dispatch import Dispatcher
-from dex_agents.engine.failures import ServiceError, worker_failed
+from dex_agents.engine.failures import GRPC_UNAVAILABLE, ServiceError, worker_failed
 from dex_agents.engine.large_replies import LargeReplies
 from dex_agents.engine.locks import Locks
 from dex_agents.engine.machine import (
@@ -112,11 +113,16 @@ class Attempts:
                 return None
             self.locks.take(run, keys)
             task.lock_keys = keys
-        if read_retry_policy(execution).maximum_attempts > 0 and not execution.is_started:
+        limit = read_retry_policy(execution).maximum_attempts
+        if limit > 0 and not execution.is_started:
             unit = self._units.open()
             apply_attempt_started(run, execution, unit)
-            unit.touch(run)
-            self._units.commit(unit)
+            if limit == 1:
+                # The task waits for everything that touched its run: the mark is durable before it leaves.
+                unit.touch(run)
+                self._units.commit(unit)
+            else:
+                self._units.commit_in_company(unit)
         deadline = self._units.now() + task.timeout - DEADLINE_GRACE_SECONDS
         return self._fit(task, build_step_task(run, execution, task.task_id, deadline))
 
@@ -218,9 +224,9 @@ class Attempts:
         if task.reply is None:
             self.note_step_failure(task, AttemptFailure(detail, error_type))
         elif not task.reply.done():
-            task.reply.set_exception(
-                worker_failed(pb.WorkerErrorResponse(detail=detail, error_type=error_type))
-            )
+            nobody = GRPC_UNAVAILABLE if error_type == "NoWorkerAvailable" else 0
+            failure = pb.WorkerErrorResponse(detail=detail, error_type=error_type, grpc_status=nobody)
+            task.reply.set_exception(worker_failed(failure))
 
     def _is_current(self, task: Task) -> bool:
         execution = task.execution

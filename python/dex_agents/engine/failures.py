@@ -18,6 +18,10 @@ MAX_STATUS_DETAIL_BYTES = 4096
 """gRPC sends a status in HTTP/2 trailers, which peers limit to 8 KiB by default, twice: as text and as
 details."""
 
+GRPC_CANCELLED = 1
+GRPC_UNAVAILABLE = 14
+"""Codes inside a Worker's error: the handler was stopped; nobody was there, so nothing was done."""
+
 
 class ServiceError(Exception):
     """A call that cannot be served, with the status its caller receives.
