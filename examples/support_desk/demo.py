@@ -16,9 +16,15 @@ import time
 from collections.abc import AsyncIterator, Sequence
 from pathlib import Path
 
-from dex_agents import AgentInterrupt, AgentSessionClient, AgentSnapshot, AgentToolCall, DexAgentsError
+from dex_agents import (
+    AgentInterrupt,
+    AgentSessionClient,
+    AgentSnapshot,
+    AgentToolCall,
+    ApprovalDecision,
+    DexAgentsError,
+)
 from dex_agents.engine import LocalEngine
-from dex_agents.wire.tool_calls import ApprovalDecision
 from examples.child_process import ChildProcess
 from examples.program import run_program
 from examples.support_desk.agent import create_support_desk_flow

@@ -9,9 +9,12 @@ from collections.abc import Callable
 from types import TracebackType
 from typing import Any, Self, cast
 
-from dex_agents import AgentEvent, AgentSnapshot, AgentToolCall, SessionEvents
-from dex_agents.wire.events import (
+from dex_agents import (
+    AgentEvent,
+    AgentSnapshot,
+    AgentToolCall,
     InterruptOpened,
+    SessionEvents,
     TextDelta,
     ToolCallCompleted,
     ToolCallProgress,
