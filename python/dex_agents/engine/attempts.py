@@ -4,8 +4,7 @@
 the attempt         what follows
 ==================  ======================================================================
 is due              its task is queued
-is assigned         locks are taken; a limited attempt is marked; an only attempt leaves once its mark is
-                    durable, any other one at once
+is assigned         locks are taken; a limited attempt is durably marked, then it leaves
 is declined         the mark is taken back; the same attempt is queued again
 returns             its result is applied as one unit
 fails, is late      its failure is applied as one unit
@@ -113,16 +112,12 @@ class Attempts:
                 return None
             self.locks.take(run, keys)
             task.lock_keys = keys
-        limit = read_retry_policy(execution).maximum_attempts
-        if limit > 0 and not execution.is_started:
+        if read_retry_policy(execution).maximum_attempts > 0 and not execution.is_started:
             unit = self._units.open()
             apply_attempt_started(run, execution, unit)
-            if limit == 1:
-                # The task waits for everything that touched its run: the mark is durable before it leaves.
-                unit.touch(run)
-                self._units.commit(unit)
-            else:
-                self._units.commit_in_company(unit)
+            # The task waits for everything that touched its run: the mark is durable before it leaves.
+            unit.touch(run)
+            self._units.commit(unit)
         deadline = self._units.now() + task.timeout - DEADLINE_GRACE_SECONDS
         return self._fit(task, build_step_task(run, execution, task.task_id, deadline))
 
