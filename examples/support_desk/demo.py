@@ -12,13 +12,18 @@ import asyncio
 import contextlib
 import sys
 import tempfile
-import time
 from collections.abc import AsyncIterator, Sequence
 from pathlib import Path
 
-from dex_agents import AgentInterrupt, AgentSessionClient, AgentSnapshot, AgentToolCall, DexAgentsError
+from dex_agents import (
+    AgentInterrupt,
+    AgentSessionClient,
+    AgentSnapshot,
+    AgentToolCall,
+    ApprovalDecision,
+    DexAgentsError,
+)
 from dex_agents.engine import LocalEngine
-from dex_agents.wire.tool_calls import ApprovalDecision
 from examples.child_process import ChildProcess
 from examples.program import run_program
 from examples.support_desk.agent import create_support_desk_flow
@@ -201,21 +206,12 @@ class Demo:
     async def _decide_interrupts(self, *, until_idle: bool = False) -> bool:
         """Answer the first question to a person, or every one until the turn ends; `True` for an approval."""
         approved = False
-        pause = 1.0
-        deadline = time.monotonic() + _TURN_SECONDS
-        while time.monotonic() < deadline:
-            progress = await self._sessions.get_progress(_SESSION)
-            if progress.status != "running" and not progress.queued_message_count:
-                return approved
+        while True:
+            progress = await self._sessions.wait_for_attention(_SESSION, timeout=_TURN_SECONDS)
             for interrupt in progress.interrupts:
                 approved |= await self._decide(interrupt)
-                deadline = time.monotonic() + _TURN_SECONDS
-            if progress.interrupts and not until_idle:
+            if not progress.interrupts or not until_idle:
                 return approved
-            # An event arrives a moment before the commit it speaks of, so after one the next look comes soon.
-            if await self._view.wait_for_change(pause):
-                pause = 0.05
-        raise TimeoutError(f"the turn did not end within {_TURN_SECONDS:g} s")
 
     async def _decide(self, interrupt: AgentInterrupt) -> bool:
         arguments = describe_arguments(interrupt.effective_arguments or interrupt.arguments)

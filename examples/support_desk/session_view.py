@@ -9,9 +9,12 @@ from collections.abc import Callable
 from types import TracebackType
 from typing import Any, Self, cast
 
-from dex_agents import AgentEvent, AgentSnapshot, AgentToolCall, SessionEvents
-from dex_agents.wire.events import (
+from dex_agents import (
+    AgentEvent,
+    AgentSnapshot,
+    AgentToolCall,
     InterruptOpened,
+    SessionEvents,
     TextDelta,
     ToolCallCompleted,
     ToolCallProgress,
@@ -37,15 +40,14 @@ _MARKS: dict[str, tuple[str, Style]] = {
 class SessionView:
     """Prints the events of a session while the block is entered.
 
-    Events are best effort and arrive before their Step commits: they tell when to look, and
-    `AgentSessionClient.get_progress` tells what is so.
+    Events are best effort and arrive before their Step commits: they are for showing, and
+    `AgentSessionClient.wait_for_attention` tells what is so.
     """
 
     def __init__(self, events: SessionEvents, terminal: Terminal) -> None:
         self._events = events
         self._terminal = terminal
         self._requested: dict[str, AgentToolCall] = {}
-        self._changed = asyncio.Event()
         self._turns_ended = 0
         self._seen = asyncio.Condition()
         self._started_tools: list[str] = []
@@ -65,16 +67,6 @@ class SessionView:
         self._task.cancel()
         with contextlib.suppress(asyncio.CancelledError):
             await self._task
-
-    async def wait_for_change(self, seconds: float) -> bool:
-        """Wait until a person is asked or a turn ends; `False` when neither was seen in time."""
-        try:
-            async with asyncio.timeout(seconds):
-                await self._changed.wait()
-        except TimeoutError:
-            return False
-        self._changed.clear()
-        return True
 
     async def wait_for_turn_end(self, turns: int, seconds: float) -> bool:
         """Wait until the end of so many turns was printed; `False` when it was not seen in time."""
@@ -98,9 +90,6 @@ class SessionView:
             match event:
                 case TurnCompletedEvent() | TurnFailed() | TurnCancelled():
                     self._turns_ended += 1
-                    self._changed.set()
-                case InterruptOpened():
-                    self._changed.set()
                 case ToolCallStarted(tool_name=name):
                     self._started_tools.append(name)
                 case _:

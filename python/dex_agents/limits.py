@@ -14,7 +14,6 @@ __all__ = [
     "MAX_JOINED_DELTA_BYTES",
     "MAX_JSON_DEPTH",
     "MAX_MODEL_CALL_ATTEMPTS",
-    "MAX_MODEL_CALL_SECONDS",
     "MAX_TOOL_ARGUMENTS_BYTES",
     "MAX_TOOL_CALLS_PER_RESPONSE",
     "MAX_TOOL_CALL_ATTEMPTS",
@@ -53,9 +52,6 @@ MAX_IMAGE_URI_LENGTH: Final = 1024
 
 MAX_MODEL_CALL_ATTEMPTS: Final = 3
 """Attempts of one `RunModel` Step before the turn fails."""
-
-MAX_MODEL_CALL_SECONDS: Final = 30 * 60
-"""Time for all attempts of one `RunModel` Step."""
 
 MAX_TOOL_CALL_ATTEMPTS: Final = 3
 """Attempts of one `CallTool` Step; a `CallSingleAttemptTool` Step has one."""

@@ -33,6 +33,7 @@ __all__ = [
     "tool_call_not_run_after_failed_write",
     "tool_call_over_model_call_limit",
     "tool_call_rejected",
+    "tool_call_stopped",
     "tool_not_available",
     "tool_result_not_json",
     "turn_failed_note",
@@ -86,6 +87,11 @@ def tool_call_not_run_after_failed_write(tool_call_id: str) -> str:
 def tool_call_cancelled() -> str:
     """Why a call of a cancelled turn has no result."""
     return "The tool call was not run: the turn was cancelled."
+
+
+def tool_call_stopped() -> str:
+    """Why a read that was running when its turn was cancelled has no result."""
+    return "The tool call was stopped before it returned anything: the turn was cancelled."
 
 
 def tool_call_over_model_call_limit(limit: int) -> str:

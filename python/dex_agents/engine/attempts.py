@@ -20,7 +20,7 @@ import logging
 from dex.dexpb import dex_pb2 as pb
 
 from dex_agents.engine.dispatch import Dispatcher
-from dex_agents.engine.failures import ServiceError, worker_failed
+from dex_agents.engine.failures import GRPC_UNAVAILABLE, ServiceError, worker_failed
 from dex_agents.engine.large_replies import LargeReplies
 from dex_agents.engine.locks import Locks
 from dex_agents.engine.machine import (
@@ -115,6 +115,7 @@ class Attempts:
         if read_retry_policy(execution).maximum_attempts > 0 and not execution.is_started:
             unit = self._units.open()
             apply_attempt_started(run, execution, unit)
+            # The task waits for everything that touched its run: the mark is durable before it leaves.
             unit.touch(run)
             self._units.commit(unit)
         deadline = self._units.now() + task.timeout - DEADLINE_GRACE_SECONDS
@@ -218,9 +219,9 @@ class Attempts:
         if task.reply is None:
             self.note_step_failure(task, AttemptFailure(detail, error_type))
         elif not task.reply.done():
-            task.reply.set_exception(
-                worker_failed(pb.WorkerErrorResponse(detail=detail, error_type=error_type))
-            )
+            nobody = GRPC_UNAVAILABLE if error_type == "NoWorkerAvailable" else 0
+            failure = pb.WorkerErrorResponse(detail=detail, error_type=error_type, grpc_status=nobody)
+            task.reply.set_exception(worker_failed(failure))
 
     def _is_current(self, task: Task) -> bool:
         execution = task.execution

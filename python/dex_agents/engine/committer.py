@@ -31,6 +31,9 @@ IDLE_LOG_BYTES = 2 * 1024 * 1024
 BUSY_LOG_BYTES = 32 * 1024 * 1024
 """The same in the middle of the work, where a checkpoint delays the commits behind it."""
 
+COMPANY_SECONDS = 0.02
+"""How long a unit that nobody waits for looks out for another one to be committed with."""
+
 MAX_GROUP_UNITS = 512
 """Units in one commit, which bounds how long a commit can take."""
 
@@ -69,7 +72,7 @@ class _Watermark:
         for wanted, waiter in waiting:
             if wanted > sequence:
                 continue
-            if not isinstance(waiter, asyncio.Future):
+            if callable(waiter):
                 waiter()
             elif not waiter.done():
                 waiter.set_result(None)
@@ -113,6 +116,8 @@ class Committer:
         self._last_sequence = writer.last_sequence
         self._queue: SimpleQueue[Unit | _Order] = SimpleQueue()
         self._submitted: deque[Unit] = deque()
+        self._in_no_hurry: list[Unit] = []
+        self._hurry: asyncio.TimerHandle | None = None
         self._must_purge = False
         self._loop = asyncio.get_running_loop()
         self._thread = threading.Thread(target=self._work, name="dex-agents-committer", daemon=True)
@@ -128,12 +133,21 @@ class Committer:
 
     def submit(self, unit: Unit) -> int:
         """Queue a unit and return its sequence. Units become durable in the order of submission."""
-        self._last_sequence += 1
-        unit.sequence = self._last_sequence
-        for run in unit.runs:
-            run.last_sequence = unit.sequence
-        self._submitted.append(unit)
+        self._number(unit)
+        self._hurry_up()
         self._queue.put(unit)
+        return unit.sequence
+
+    def submit_in_company(self, unit: Unit) -> int:
+        """Queue a unit that nobody waits for: it goes with the next one, or after `COMPANY_SECONDS`.
+
+        A sync of its own would make the disk the limit of what a busy Step says. Whoever does come to wait
+        for it does not wait longer for that.
+        """
+        self._number(unit)
+        self._in_no_hurry.append(unit)
+        if self._hurry is None:
+            self._hurry = self._loop.call_later(COMPANY_SECONDS, self._hurry_up)
         return unit.sequence
 
     async def wait_durable(self, sequence: int) -> None:
@@ -144,10 +158,12 @@ class Committer:
         """
         if sequence > self._durable.value:
             self._require_working()
+            self._hurry_up_to(sequence)
             await self._durable.wait_for(sequence)
 
     def call_when_durable(self, sequence: int, call: Callable[[], None]) -> None:
         """Call something once a unit survives a crash: now, if it does already."""
+        self._hurry_up_to(sequence)
         self._durable.call_at(sequence, call)
 
     async def wait_folded(self) -> None:
@@ -158,14 +174,35 @@ class Committer:
         """
         if self._last_sequence > self._folded.value:
             self._require_working()
+            self._hurry_up()
             folded = self._folded.wait_for(self._last_sequence)
             self._queue.put(_Order.FOLD)
             await folded
 
     async def stop(self) -> None:
         """Commit what is queued, fold, empty the log and close the store."""
+        self._hurry_up()
         self._queue.put(_Order.STOP)
         await self._loop.run_in_executor(None, self._thread.join)
+
+    def _number(self, unit: Unit) -> None:
+        self._last_sequence += 1
+        unit.sequence = self._last_sequence
+        for run in unit.runs:
+            run.last_sequence = unit.sequence
+        self._submitted.append(unit)
+
+    def _hurry_up_to(self, sequence: int) -> None:
+        if self._in_no_hurry and self._in_no_hurry[0].sequence <= sequence:
+            self._hurry_up()
+
+    def _hurry_up(self) -> None:
+        if self._hurry is not None:
+            self._hurry.cancel()
+            self._hurry = None
+        for unit in self._in_no_hurry:
+            self._queue.put(unit)
+        self._in_no_hurry.clear()
 
     def _work(self) -> None:
         writer = self._writer

@@ -11,12 +11,16 @@ from typing import Any, NoReturn
 import grpc
 from dex.dexpb import dex_pb2 as pb
 from google.protobuf import any_pb2
-from google.rpc import status_pb2  # type: ignore[import-untyped] # pyright: ignore[reportMissingTypeStubs]
+from google.rpc import status_pb2  # type: ignore[import-untyped]
 from grpc_status import rpc_status
 
 MAX_STATUS_DETAIL_BYTES = 4096
 """gRPC sends a status in HTTP/2 trailers, which peers limit to 8 KiB by default, twice: as text and as
 details."""
+
+GRPC_CANCELLED = 1
+GRPC_UNAVAILABLE = 14
+"""Codes inside a Worker's error: the handler was stopped; nobody was there, so nothing was done."""
 
 
 class ServiceError(Exception):

@@ -36,6 +36,11 @@ class Units:
         """Queue a unit and return its journal sequence, or 0 when it changed nothing."""
         return self.committer.submit(unit) if unit.operations else 0
 
+    def commit_in_company(self, unit: Unit) -> None:
+        """Queue a unit that nobody waits for; see `Committer.submit_in_company`."""
+        if unit.operations:
+            self.committer.submit_in_company(unit)
+
     async def commit_durably(self, unit: Unit) -> None:
         """Queue a unit and wait until it survives a crash.
 

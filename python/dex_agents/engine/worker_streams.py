@@ -11,8 +11,15 @@ from dex.dexpb import dex_pb2 as pb
 
 from dex_agents.engine.attempts import DEADLINE_GRACE_SECONDS
 from dex_agents.engine.coordinator import Coordinator
-from dex_agents.engine.failures import ServiceError, abort, invalid_argument, worker_failed
-from dex_agents.engine.retries import AttemptFailure
+from dex_agents.engine.failures import (
+    GRPC_CANCELLED,
+    GRPC_UNAVAILABLE,
+    ServiceError,
+    abort,
+    invalid_argument,
+    worker_failed,
+)
+from dex_agents.engine.retries import AttemptFailure, read_retry_policy
 from dex_agents.engine.streams import StreamKey, Streams
 from dex_agents.engine.tasks import Task
 from dex_agents.engine.workers import WorkerStream
@@ -25,9 +32,7 @@ milliseconds later. After this time the task was not run: a Worker ends only str
 """
 
 SINGLE_ATTEMPT_LOSS_WAIT_SECONDS = 1.0
-"""The same for attempts whose repetition is limited: here a mistake would run something twice."""
-
-GRPC_CANCELLED = 1
+"""The same for a method with a single attempt: here a mistake would run something twice."""
 
 _Context = grpc.aio.ServicerContext[pb.PollWorkerTaskRequest, pb.PollWorkerTaskResponse]
 _EOF: Any = grpc.aio.EOF
@@ -104,8 +109,8 @@ class WorkerStreams:
                     raise
             if stream.task is not None and stream.task.is_sent:
                 execution = stream.task.execution
-                is_limited = execution is not None and execution.is_started
-                await asyncio.sleep(SINGLE_ATTEMPT_LOSS_WAIT_SECONDS if is_limited else LOSS_WAIT_SECONDS)
+                runs_once = execution is not None and read_retry_policy(execution).maximum_attempts == 1
+                await asyncio.sleep(SINGLE_ATTEMPT_LOSS_WAIT_SECONDS if runs_once else LOSS_WAIT_SECONDS)
             was_closed_in_order = True
         finally:
             task = dispatcher.close_stream(stream)
@@ -180,7 +185,7 @@ class WorkerStreams:
         except ServiceError as failure:
             _LOGGER.warning("dropping a message of stream %r: %s", write.stream_name, failure.detail)
             return
-        self._units.commit(unit)
+        self._units.commit_in_company(unit)
 
     def _fail(self, task: Task, error: pb.WorkerErrorResponse) -> None:
         if task.reply is not None:
@@ -204,7 +209,9 @@ class WorkerStreams:
         elif task.reply is not None:
             if not task.reply.done():
                 lost = pb.WorkerErrorResponse(
-                    detail="the Worker disconnected", error_type="WorkerDisconnected", grpc_status=14
+                    detail="the Worker disconnected",
+                    error_type="WorkerDisconnected",
+                    grpc_status=GRPC_UNAVAILABLE,
                 )
                 task.reply.set_exception(worker_failed(lost))
         else:

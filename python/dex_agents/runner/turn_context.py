@@ -82,7 +82,10 @@ class AgentTurnContext:
         It is the model's ID, or that with `#<k>` when the model repeats itself or gives none; a very long ID
         is cut first. The same committed state and the same calls in the same order give the same IDs.
         """
-        base = replace_lone_surrogates(model_call_id)[:_MAX_MODEL_CALL_ID_CHARACTERS] or "call"
+        printable = "".join(
+            one if one.isprintable() else "_" for one in replace_lone_surrogates(model_call_id)
+        )
+        base = printable[:_MAX_MODEL_CALL_ID_CHARACTERS] if printable.strip() else "call"
         candidate, k = base, 1
         while candidate in self.used_tool_call_ids or candidate in self._assigned:
             k += 1

@@ -17,7 +17,7 @@ from dex.dexpb import dex_pb2 as pb
 
 __all__ = ["FetchingBlobCache"]
 
-_FETCH_SECONDS: Final = 30.0
+_FETCH_SECONDS: Final = 10.0
 
 
 class FetchingBlobCache:
@@ -58,7 +58,11 @@ class FetchingBlobCache:
             if kept is not None:
                 self._kept.move_to_end(blob_id)
                 return kept
-        fetched = self._fetch(blob_id)
+        try:
+            fetched = self._fetch(blob_id)
+        except grpc.RpcError:
+            # The engine is away; the SDK asks for it next and tells the caller.
+            return None
         if fetched is not None:
             self.put(blob_id, fetched)
         return fetched

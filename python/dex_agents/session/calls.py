@@ -11,6 +11,7 @@ from typing import Final, TypeVar
 import grpc
 from dex import (
     AsyncClient,
+    ChannelMessageNotFoundError,
     DexServiceError,
     FlowAlreadyStartedError,
     FlowNotActiveOrNotFoundError,
@@ -103,7 +104,8 @@ def _passes(error: DexServiceError) -> bool:
     # committed.
     if isinstance(error, WorkerInvocationError):
         return error.worker_code is grpc.StatusCode.UNAVAILABLE
-    return isinstance(error, RpcLockConflictError) or error.code is grpc.StatusCode.UNAVAILABLE
+    overtaken = isinstance(error, RpcLockConflictError | ChannelMessageNotFoundError)
+    return overtaken or error.code is grpc.StatusCode.UNAVAILABLE
 
 
 def _translated(session_id: str, error: DexServiceError) -> SessionError:

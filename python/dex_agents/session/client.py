@@ -37,7 +37,12 @@ from dex_agents.session.blob_cache import FetchingBlobCache
 from dex_agents.session.calls import SessionCalls
 from dex_agents.session.events import SessionEvents
 from dex_agents.session.flow import AgentSessionFlow
-from dex_agents.session.input_checks import require_identifier, require_json_object, require_user_text
+from dex_agents.session.input_checks import (
+    find_text_refusal,
+    require_identifier,
+    require_json_object,
+    require_user_text,
+)
 from dex_agents.session.persistence import (
     INTERRUPTS,
     MILESTONE,
@@ -45,7 +50,10 @@ from dex_agents.session.persistence import (
     STATUS,
     TOOL_CALLS,
     map_instance,
+    message_receipt_id,
 )
+from dex_agents.session.runtime import utc_now
+from dex_agents.session.transitions.tool_calls import interrupt_tool_call_id
 from dex_agents.wire.interrupts import AgentInterrupt
 from dex_agents.wire.messages import AgentUserMessage
 from dex_agents.wire.rpc_values import (
@@ -56,6 +64,7 @@ from dex_agents.wire.rpc_values import (
     SendUserMessageRequest,
 )
 from dex_agents.wire.sessions import SessionSummary
+from dex_agents.wire.signals import CommandReceipt
 from dex_agents.wire.snapshots import AgentSnapshot, SessionProgress
 from dex_agents.wire.step_inputs import SessionStepInput
 from dex_agents.wire.tool_calls import ApprovalDecision
@@ -156,16 +165,21 @@ class AgentSessionClient:
             InvalidInputError: The ID or the message breaks a rule.
         """
         require_identifier("session_id", session_id, forbidden="/$:")
-        start = SessionStepInput(
-            start_environment=start_environment or {},
-            first_message=None if first_message is None else _checked_message(first_message),
-        )
+        checked = None if first_message is None else _checked_message(first_message)
+        start = SessionStepInput(start_environment=start_environment or {}, first_message=checked)
+        request_id = uuid.uuid4().hex
         options = StartFlowOptions(
             id_reuse_policy=IdReusePolicy.DISALLOW,
             ignore_already_started=True,
-            request_id=uuid.uuid4().hex,
+            request_id=request_id,
             config_override=FlowConfig(active_step_search_mode=ActiveStepSearchMode.WITH_WAIT_FOR),
         )
+        if checked is not None:
+            refusal = find_text_refusal(self._flow.runner, checked.text)
+            if refusal is not None:
+                raise InvalidInputError("first_message", refusal)
+            receipt = map_instance(message_receipt_id(checked.message_id or ""))
+            options = options.with_attribute(RECEIPTS, receipt, CommandReceipt(request_id, utc_now()))
         await self._calls.repeat(
             session_id, lambda: self._client.start_flow(self._flow, session_id, start, options)
         )
@@ -184,7 +198,7 @@ class AgentSessionClient:
             InvalidInputError: The text is blank or longer than `limits.MAX_USER_TEXT_BYTES`.
         """
         checked = _checked_message(message)
-        instance = map_instance(checked.message_id or "")
+        instance = map_instance(message_receipt_id(checked.message_id or ""))
         request = SendUserMessageRequest(checked.message_id or "", checked.text, uuid.uuid4().hex)
         options = RPCInvokeOptions(
             lock_attribute_map_instances=(RECEIPTS.lock(instance),),
@@ -226,13 +240,12 @@ class AgentSessionClient:
         if decision not in ("approve", "reject"):
             raise InvalidInputError("decision", 'must be "approve" or "reject"')
         if reason is not None:
-            require_user_text("reason", reason)
+            reason = require_user_text("reason", reason)
         if arguments is not None:
             if decision == "reject":
                 raise InvalidInputError("arguments", "only an approval can change them")
             require_json_object("arguments", arguments)
         instance = map_instance(interrupt_id)
-        tool_call_id = interrupt_id.partition(":")[2]
         request = ResolveInterruptRequest(
             interrupt_id, decision, uuid.uuid4().hex, reason=reason, arguments=arguments
         )
@@ -240,7 +253,7 @@ class AgentSessionClient:
             load_attribute_map_instances=(
                 RECEIPTS.load(instance),
                 INTERRUPTS.load(instance),
-                TOOL_CALLS.load(map_instance(tool_call_id or interrupt_id)),
+                TOOL_CALLS.load(map_instance(interrupt_tool_call_id(interrupt_id))),
             ),
         )
         reply = await self._calls.repeat(

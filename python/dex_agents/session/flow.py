@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from dex import Flow, PersistenceSchema, StepList, Stream
 
-from dex_agents.errors import InvalidInputError
 from dex_agents.runner.contract import AgentFrameworkRunner
 from dex_agents.session.flow_graph import FlowGraph, StepClasses
+from dex_agents.session.input_checks import require_identifier
 from dex_agents.session.options import AgentSessionOptions
 from dex_agents.session.persistence import build_event_stream, build_schema
 from dex_agents.session.rpcs import SessionRpcs
@@ -55,15 +55,24 @@ class AgentSessionFlow(SessionRpcs, Flow[SessionStepInput]):
             options: Defaults to `AgentSessionOptions()`.
 
         Raises:
-            InvalidInputError: `flow_type` is blank.
+            InvalidInputError: `flow_type` is blank, too long, or has a character that an engine cannot take.
         """
-        if not flow_type.strip():
-            raise InvalidInputError("flow_type", "must not be blank")
+        require_identifier("flow_type", flow_type, forbidden="\"'/$:")
         self.options = options if options is not None else AgentSessionOptions()
         self._flow_type = flow_type
         self._events = build_event_stream(self.options.event_stream_capacity_bytes)
         self._runtime = SessionRuntime(runner, self.options, self._events)
         self._graph = FlowGraph(_STEP_CLASSES, self.options)
+
+    @property
+    def runner(self) -> AgentFrameworkRunner:
+        """What thinks for the sessions."""
+        return self._runtime.runner
+
+    @property
+    def graph(self) -> FlowGraph:
+        """Which Step follows which, with what options."""
+        return self._graph
 
     @property
     def event_stream(self) -> Stream[str]:

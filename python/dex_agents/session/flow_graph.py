@@ -30,7 +30,6 @@ from dex import (
 
 from dex_agents.limits import (
     MAX_MODEL_CALL_ATTEMPTS,
-    MAX_MODEL_CALL_SECONDS,
     MAX_TOOL_CALL_ATTEMPTS,
     STEP_HEARTBEAT_SECONDS,
 )
@@ -40,6 +39,7 @@ from dex_agents.session.persistence import (
     FINISHED_CALLS,
     INBOX,
     MESSAGES,
+    RUNNING_TURN,
     TOOL_CALLS,
     TOOL_DECISIONS,
     TURN_GATE,
@@ -144,6 +144,7 @@ class FlowGraph:
         on_failure = StepOptions(
             execute_retry=UNTIL_IT_WORKS,
             execute_load_attribute_maps=(MESSAGES,),
+            execute_load_channels=(RUNNING_TURN,),
             execute_load_attribute_map_instances=calls,
         )
         options = StepOptions(
@@ -152,26 +153,32 @@ class FlowGraph:
             execute_retry=RetryPolicy(
                 initial_interval=timedelta(seconds=1),
                 maximum_attempts=MAX_MODEL_CALL_ATTEMPTS,
-                total_duration=timedelta(seconds=MAX_MODEL_CALL_SECONDS),
+                total_duration=UNTIL_IT_WORKS.total_duration,
             ),
             execute_load_attribute_maps=(MESSAGES,),
+            execute_load_channels=(RUNNING_TURN,),
             execute_load_attribute_map_instances=calls,
         ).on_execute_failure_proceed_to(self._steps.fail_turn, on_failure)
         return StepMovement(
             self._steps.run_model, TurnStepInput(turn.number, turn.response_index), options=options
         )
 
-    def cancel_turn(self, turn: AgentTurnState) -> StepMovement[TurnStepInput]:
+    def cancel_turn(
+        self, turn: AgentTurnState, *, is_grace_over: bool = False
+    ) -> StepMovement[TurnStepInput]:
         """End a turn; which calls it has by then is not known yet, so all of them are loaded."""
         options = StepOptions(
             wait_for_retry=UNTIL_IT_WORKS,
             execute_retry=UNTIL_IT_WORKS,
             wait_for_load_attribute_maps=(TOOL_CALLS,),
             execute_load_attribute_maps=(MESSAGES, TOOL_CALLS),
+            execute_load_channels=(RUNNING_TURN,),
             execute_load_channel_maps=(FINISHED_CALLS, TOOL_DECISIONS, EARLIER_WRITES),
         )
         return StepMovement(
-            self._steps.cancel_turn, TurnStepInput(turn.number, turn.response_index), options=options
+            self._steps.cancel_turn,
+            TurnStepInput(turn.number, turn.response_index, is_grace_over=is_grace_over),
+            options=options,
         )
 
     def run_tool(self, step: ToolStepInput, effect: ToolEffect) -> StepMovement[ToolStepInput]:
@@ -184,7 +191,11 @@ class FlowGraph:
         options = StepOptions(
             execute_method_timeout=self._options.tool_call_timeout,
             heartbeat_timeout=timedelta(seconds=STEP_HEARTBEAT_SECONDS),
-            execute_retry=RetryPolicy(initial_interval=timedelta(seconds=1), maximum_attempts=attempts),
+            execute_retry=RetryPolicy(
+                initial_interval=timedelta(seconds=1),
+                maximum_attempts=attempts,
+                total_duration=UNTIL_IT_WORKS.total_duration,
+            ),
             execute_load_attribute_map_instances=own,
         ).on_execute_failure_proceed_to(
             self._steps.record_tool_failure,

@@ -7,8 +7,9 @@ import msgspec
 from dex_agents.codecs.unicode_text import replace_lone_surrogates
 from dex_agents.errors import InvalidInputError
 from dex_agents.limits import MAX_IDENTIFIER_CHARACTERS, MAX_TOOL_ARGUMENTS_BYTES, MAX_USER_TEXT_BYTES
+from dex_agents.runner.contract import AgentFrameworkRunner
 
-__all__ = ["require_identifier", "require_json_object", "require_user_text"]
+__all__ = ["find_text_refusal", "require_identifier", "require_json_object", "require_user_text"]
 
 
 def require_identifier(field: str, value: str, forbidden: str = "") -> str:
@@ -42,6 +43,15 @@ def require_user_text(field: str, text: str) -> str:
     if size > MAX_USER_TEXT_BYTES:
         raise InvalidInputError(field, f"has {size} bytes, the limit is {MAX_USER_TEXT_BYTES}")
     return healed
+
+
+def find_text_refusal(runner: AgentFrameworkRunner, text: str) -> str | None:
+    """Return why a runner cannot take a text, or `None`; asked before the text is accepted."""
+    try:
+        runner.build_user_message(text)
+    except Exception as error:  # noqa: BLE001  # whatever it is, the text must not get into a session
+        return f"the runner refuses it: {error}"
+    return None
 
 
 def require_json_object(field: str, text: str) -> str:

@@ -44,6 +44,7 @@ __all__ = [
     "MILESTONE",
     "RECEIPTS",
     "RECORD",
+    "RUNNING_TURN",
     "STATUS",
     "TOOL_CALLS",
     "TOOL_DECISIONS",
@@ -55,6 +56,7 @@ __all__ = [
     "get_stored",
     "get_stored_instance",
     "map_instance",
+    "message_receipt_id",
     "response_instance",
 ]
 
@@ -90,6 +92,10 @@ committed, and for that moment the message would be nowhere to be seen."""
 
 WAKE_UPS: Final = Channel("wake_ups", WakeUp)
 """What an idle session waits on; at least one for every message in the inbox."""
+
+RUNNING_TURN: Final = Channel("running_turn", WakeUp)
+"""One message while a turn runs, which whatever ends or cancels the turn deletes. A command that comes too
+late finds it gone, which the engine refuses: nothing is committed and the command is made again."""
 
 TOOL_DECISIONS: Final = ChannelMap("tool_decisions", ToolDecision)
 EARLIER_WRITES: Final = ChannelMap("earlier_writes", EarlierWrite)
@@ -128,6 +134,7 @@ def build_schema(events: Stream[str]) -> PersistenceSchema:
         RECEIPTS,
         INBOX,
         WAKE_UPS,
+        RUNNING_TURN,
         TOOL_DECISIONS,
         EARLIER_WRITES,
         FINISHED_CALLS,
@@ -138,6 +145,11 @@ def build_schema(events: Stream[str]) -> PersistenceSchema:
 def map_instance(identifier: str) -> str:
     """Return the key of a map instance for an ID that a model or a client chose; the SDK refuses `/`."""
     return quote(identifier, safe=":#@ ")
+
+
+def message_receipt_id(message_id: str) -> str:
+    """Return the ID of a message's receipt, which is never that of an interrupt."""
+    return f"message:{message_id}"
 
 
 def chunk_instance(first_sequence: int) -> str:

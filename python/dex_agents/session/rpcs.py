@@ -11,6 +11,7 @@ from dex import Context, RPCResult, rpc
 from dex_agents.errors import InvalidInputError
 from dex_agents.runner.contract import EditsToolArguments
 from dex_agents.session.flow_graph import FlowGraph
+from dex_agents.session.input_checks import find_text_refusal
 from dex_agents.session.persistence import (
     CLOSING,
     INBOX,
@@ -18,6 +19,7 @@ from dex_agents.session.persistence import (
     MESSAGES,
     RECEIPTS,
     RECORD,
+    RUNNING_TURN,
     STATUS,
     TOOL_CALLS,
     TOOL_DECISIONS,
@@ -26,6 +28,7 @@ from dex_agents.session.persistence import (
     get_stored,
     get_stored_instance,
     map_instance,
+    message_receipt_id,
 )
 from dex_agents.session.runtime import SessionRuntime
 from dex_agents.session.steps.turn_loading import load_messages, load_tool_call
@@ -58,18 +61,20 @@ class SessionRpcs:
     @rpc
     def send_user_message(self, context: Context, input: SendUserMessageRequest) -> RPCResult[CommandReply]:
         """Accept a message; the receipt under its ID must be locked and loaded."""
-        if CLOSING.get(context):
-            return _CLOSING
-        earlier = get_stored_instance(RECEIPTS, context, input.message_id)
+        receipt = message_receipt_id(input.message_id)
+        earlier = get_stored_instance(RECEIPTS, context, receipt)
         if earlier is not None:
             return _APPLIED if earlier.request_id == input.request_id else _ALREADY_DONE
-        # A text that the runner cannot take is refused here, where nothing is stored yet.
-        self._runtime.runner.build_user_message(input.text)
+        if CLOSING.get(context):
+            return _CLOSING
+        refusal = find_text_refusal(self._runtime.runner, input.text)
+        if refusal is not None:
+            return RPCResult(CommandReply("invalid", field="text", problem=refusal))
         now = self._runtime.clock()
         INBOX.publish(context, QueuedMessage(input.message_id, input.text, now))
         WAKE_UPS.publish(context, WakeUp())
         STATUS.set(context, "running")
-        RECEIPTS.set(context, map_instance(input.message_id), CommandReceipt(input.request_id, now))
+        RECEIPTS.set(context, map_instance(receipt), CommandReceipt(input.request_id, now))
         return _APPLIED
 
     @rpc(lock_attributes=(TURN_GATE.lock(),))
@@ -105,19 +110,22 @@ class SessionRpcs:
         RECEIPTS.set(context, map_instance(input.interrupt_id), CommandReceipt(input.request_id, now))
         return _APPLIED
 
-    @rpc(lock_attributes=(TURN_GATE.lock(),))
+    @rpc(lock_attributes=(TURN_GATE.lock(),), load_channels=(RUNNING_TURN,))
     def cancel_turn(self, context: Context, input: CancelTurnRequest) -> RPCResult[CommandReply]:
         """End the running turn."""
+        cancelled = get_stored(TURN_GATE, context)
+        if cancelled is not None and cancelled.request_id == input.request_id:
+            # A repeat after a lost reply; the turn may have ended since.
+            return _APPLIED
         record = get_stored(RECORD, context)
         turn = None if record is None else record.turn
         if turn is None or (input.turn_id is not None and turn.turn_id != input.turn_id):
             return _ALREADY_DONE
-        cancelled = get_stored(TURN_GATE, context)
         if cancelled is not None and cancelled.number == turn.number:
-            return _APPLIED if cancelled.request_id == input.request_id else _ALREADY_DONE
+            return _ALREADY_DONE
         return self._begin_cancelling(context, turn, input.request_id)
 
-    @rpc(lock_attributes=(TURN_GATE.lock(),))
+    @rpc(lock_attributes=(TURN_GATE.lock(),), load_channels=(RUNNING_TURN,))
     def close_session(self, context: Context, input: CloseSessionRequest) -> RPCResult[CommandReply]:
         """End the session; a running turn is cancelled first."""
         if CLOSING.get(context):
@@ -162,8 +170,9 @@ class SessionRpcs:
         self, context: Context, turn: AgentTurnState, request_id: str
     ) -> RPCResult[CommandReply]:
         # The caller holds the lock of the gate, so no other turn can begin before this is committed.
+        for message in RUNNING_TURN.pending_messages(context):
+            RUNNING_TURN.delete(context, message.message_id)
         TURN_GATE.set(context, CancelledTurn(turn.number, request_id))
-        self._runtime.signal_cancel(context.flow_id)
         return RPCResult(
             CommandReply("applied"),
             next_steps=(self._graph.cancel_turn(turn),),

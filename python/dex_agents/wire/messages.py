@@ -74,7 +74,8 @@ class AgentMessage(msgspec.Struct, frozen=True, omit_defaults=True):
 
     Attributes:
         sequence: Position in the session, from 1, without gaps.
-        turn_id: The turn it belongs to, `turn-<n>`.
+        turn_id: The turn it belongs to, `turn-<n>`; for a message that the end of the session left
+            unanswered, the latest turn before it, `turn-0` when there was none.
         role: Who speaks.
         framework_item: The runner's own JSON, replayed unchanged.
         stored_at: When it was stored.

@@ -80,9 +80,12 @@ ToolCallStatus = Literal[
     "not_run",
     "outcome_unknown",
 ]
-"""Where a call stands. The last five are final and never confused: *known* (`succeeded`, `failed`), *never
-sent* (`rejected`, `not_run`), *unknown* (`outcome_unknown`). `pending` waits for an earlier write; `running`
-has its tool Step scheduled."""
+"""Where a call stands.
+
+The last five are final and never confused: *known* (`succeeded`, `failed`), *never sent* (`rejected`,
+`not_run`, the latter also for a read that a cancellation stopped), *unknown* (`outcome_unknown`). `pending`
+waits for an earlier write; `running` has its tool Step scheduled.
+"""
 
 FINAL_TOOL_CALL_STATUSES: Final[frozenset[ToolCallStatus]] = frozenset(
     ("succeeded", "failed", "rejected", "not_run", "outcome_unknown")

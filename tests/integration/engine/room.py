@@ -103,7 +103,7 @@ class Room:
         async with grpc.aio.insecure_channel(
             self.address, options=[("grpc.max_receive_message_length", -1)]
         ) as channel:
-            yield pb_grpc.FlowServiceStub(channel)  # type: ignore[no-untyped-call]
+            yield pb_grpc.FlowServiceStub(channel)
 
     async def run(
         self, flow: dex.Flow[Any], flow_id: str, given: Any, options: dex.StartFlowOptions | None = None

@@ -160,7 +160,7 @@ async def test_an_engine_that_cannot_write_stops_instead_of_going_on_from_memory
 
 def test_a_mode_that_does_not_exist_is_refused(tmp_path: Path) -> None:
     with pytest.raises(ValueError, match="'full' or 'normal'"):
-        LocalEngine(tmp_path / "engine.db", synchronous="off")  # type: ignore[arg-type] # pyright: ignore[reportArgumentType]
+        LocalEngine(tmp_path / "engine.db", synchronous="off")  # type: ignore[arg-type]
 
 
 async def run_command(*arguments: str) -> asyncio.subprocess.Process:

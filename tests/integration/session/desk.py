@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import AsyncGenerator, Callable, Sequence
+from collections.abc import AsyncGenerator, Awaitable, Callable, Sequence
 from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
@@ -16,11 +16,14 @@ from dex_agents.builtin_loop import (
     ScriptedModelClient,
     ScriptedModelReply,
     ScriptedToolCall,
+    ToolCallContext,
     create_builtin_agent_session_flow,
+    function_tool,
 )
 from dex_agents.engine import LocalEngine
 from dex_agents.wire.interrupts import AgentInterrupt
 from dex_agents.wire.snapshots import SessionProgress
+from dex_agents.wire.tool_calls import ToolEffect
 
 Script = Callable[[ModelRequest], Any]
 
@@ -40,6 +43,21 @@ def obedient(request: ModelRequest) -> ScriptedModelReply:
         return ScriptedModelReply(text=f"you said: {text}")
     return ScriptedModelReply(
         tool_calls=tuple(ScriptedToolCall(call["tool"], call["arguments"]) for call in json.loads(text))
+    )
+
+
+def ordered_write(
+    execute: Callable[[dict[str, str], ToolCallContext], Awaitable[str]],
+    effect: ToolEffect = ToolEffect.IDEMPOTENT_WRITE,
+) -> FunctionTool:
+    """Return a tool `put {"name": …}` whose calls keep the model's order."""
+    return function_tool(
+        name="put",
+        description="Write.",
+        parameters={"type": "object", "properties": {"name": {"type": "string"}}, "required": ["name"]},
+        execute=execute,
+        effect=effect,
+        ordered=True,
     )
 
 

@@ -12,7 +12,15 @@ from dex_agents import AgentSessionClient, AgentWorker, InvalidInputError
 from dex_agents.builtin_loop import FunctionTool, ToolCallContext, function_tool
 from dex_agents.engine import LocalEngine
 from dex_agents.wire.tool_calls import ToolEffect
-from tests.integration.session.desk import answers, ask, asking, build_flow, serve, wait_for_interrupts
+from tests.integration.session.desk import (
+    answers,
+    ask,
+    asking,
+    build_flow,
+    ordered_write,
+    serve,
+    wait_for_interrupts,
+)
 
 
 def _payments() -> tuple[list[int], FunctionTool]:
@@ -187,14 +195,7 @@ async def test_a_rejected_ordered_write_ends_the_questions_after_it(tmp_path: Pa
         ran.append(arguments["name"])
         return "ok"
 
-    put = function_tool(
-        name="put",
-        description="Write.",
-        parameters={"type": "object", "properties": {"name": {"type": "string"}}, "required": ["name"]},
-        execute=write,
-        effect=ToolEffect.NON_IDEMPOTENT_WRITE,
-        ordered=True,
-    )
+    put = ordered_write(write, ToolEffect.NON_IDEMPOTENT_WRITE)
     async with serve(tmp_path / "a.db", build_flow([put])) as client:
         text = asking(*(("put", {"name": name}) for name in "abcd"))
         await client.start_session("s", first_message=text)

@@ -18,7 +18,7 @@ from dex_agents.builtin_loop import (
     function_tool,
 )
 from dex_agents.wire.tool_calls import ToolEffect, ToolPolicy
-from tests.integration.session.desk import answers, ask, asking, build_flow, obedient, serve
+from tests.integration.session.desk import answers, ask, asking, build_flow, obedient, ordered_write, serve
 
 
 @pytest.mark.requirement("calls-parallel")
@@ -183,14 +183,7 @@ async def test_ordered_writes_run_one_after_the_other_in_the_models_order(tmp_pa
         first_may_end.set()
         return "seen"
 
-    put = function_tool(
-        name="put",
-        description="Write.",
-        parameters={"type": "object", "properties": {"name": {"type": "string"}}, "required": ["name"]},
-        execute=write,
-        effect=ToolEffect.IDEMPOTENT_WRITE,
-        ordered=True,
-    )
+    put = ordered_write(write)
     async with serve(tmp_path / "a.db", build_flow([put, look])) as client:
         await client.start_session("s")
         names = [("put", {"name": name}) for name in "abc"]
@@ -209,14 +202,7 @@ async def test_after_an_ordered_write_that_did_not_succeed_the_rest_do_not_run(t
             raise ToolExecutionError("full")
         return "ok"
 
-    put = function_tool(
-        name="put",
-        description="Write.",
-        parameters={"type": "object", "properties": {"name": {"type": "string"}}, "required": ["name"]},
-        execute=write,
-        effect=ToolEffect.IDEMPOTENT_WRITE,
-        ordered=True,
-    )
+    put = ordered_write(write)
     async with serve(tmp_path / "a.db", build_flow([put])) as client:
         await client.start_session("s")
         await ask(client, "s", asking(*(("put", {"name": name}) for name in "abcd")))

@@ -8,6 +8,7 @@ from dex_agents.errors import RunnerContractError, ToolExecutionError, ToolOutco
 from dex_agents.limits import MAX_TOOL_CALL_ATTEMPTS
 from dex_agents.runner.outcomes import ToolExecutionResult
 from dex_agents.runner.turn_context import DeferredToolExecution
+from dex_agents.session.persistence import TURN_GATE, get_stored
 from dex_agents.session.runtime import SessionRuntime
 from dex_agents.session.steps.commit import commit_finished_call
 from dex_agents.session.steps.event_stream import StepEvents, step_events
@@ -16,6 +17,7 @@ from dex_agents.session.steps.liveness import heartbeats
 from dex_agents.session.steps.session_step import SessionStep
 from dex_agents.session.steps.turn_loading import load_tool_call
 from dex_agents.session.transitions.tool_calls import (
+    cancel_tool_call,
     exhausted_tool_call,
     fail_tool_call,
     lose_tool_call,
@@ -34,11 +36,22 @@ class _ToolStep(SessionStep[ToolStepInput]):
         self._runtime = runtime
 
     async def _run(self, context: AsyncContext, step: ToolStepInput, call: AgentToolCall) -> StepDecision:
+        cancelled = get_stored(TURN_GATE, context)
+        if cancelled is not None and cancelled.number == step.turn_number:
+            # The Step was scheduled before the cancellation and is entered after it.
+            return self._leave(context, step, call)
         with step_events(context, self._runtime, call.turn_id) as events:
             events.write(ToolCallStarted(tool_call_id=call.tool_call_id, tool_name=call.tool_name))
             final = await self._outcome(context, call, events)
             events.write(ToolCallCompleted(tool_call=final))
         commit_finished_call(context, step, final)
+        return dead_end()
+
+    def _leave(self, context: AsyncContext, step: ToolStepInput, call: AgentToolCall) -> StepDecision:
+        left = cancel_tool_call(call, self._runtime.clock(), was_started=context.attempt > 1)
+        with step_events(context, self._runtime, call.turn_id) as events:
+            events.write(ToolCallCompleted(tool_call=left))
+        commit_finished_call(context, step, left)
         return dead_end()
 
     async def _outcome(self, context: AsyncContext, call: AgentToolCall, events: StepEvents) -> AgentToolCall:

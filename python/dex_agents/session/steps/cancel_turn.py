@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any, Final
 
-from dex import AsyncContext, ChannelMap, Context, StepDecision, Timer, Wait, dead_end
+from dex import AsyncContext, ChannelMap, Context, StepDecision, Timer, Wait, dead_end, go_to_many
 
 from dex_agents import texts
 from dex_agents.session.flow_graph import FlowGraph
@@ -15,6 +15,7 @@ from dex_agents.session.persistence import (
     response_instance,
 )
 from dex_agents.session.runtime import SessionRuntime
+from dex_agents.session.state import TurnView
 from dex_agents.session.steps.commit import commit_change
 from dex_agents.session.steps.event_stream import step_events
 from dex_agents.session.steps.run_model import closing_messages
@@ -47,7 +48,7 @@ class CancelTurn(SessionStep[TurnStepInput]):
         """Wait for the running calls, as long as the grace lasts."""
         self._runtime.signal_cancel(context.flow_id)
         turn = load_record(context).turn
-        if turn is None or turn.number != input.turn_number:
+        if input.is_grace_over or turn is None or turn.number != input.turn_number:
             return Wait.skip_immediately()
         calls = [load_tool_call(context, one) for one in turn.waiting_call_ids]
         running = sum(call.status == "running" for call in calls)
@@ -65,6 +66,14 @@ class CancelTurn(SessionStep[TurnStepInput]):
         before = load_turn(context, input.turn_number)
         if before is None:
             return dead_end()
+        still_running = any(call.status == "running" for call in before.tool_calls)
+        if still_running and not input.is_grace_over:
+            # A result may be on its way. None comes after this commit, so the next execution sees the truth.
+            again = go_to_many(self._graph.cancel_turn(before.turn, is_grace_over=True))
+            return again.with_canceling_steps(*self._graph.tool_steps)
+        return self._end(context, before)
+
+    def _end(self, context: AsyncContext, before: TurnView) -> StepDecision:
         now = self._runtime.clock()
         after = cancelled_tool_calls(before, now)
         closing = closing_messages(self._runtime, after, texts.TURN_CANCELLED_NOTE)

@@ -14,8 +14,8 @@ from dex_agents.session.persistence import (
     INTERRUPTS,
     MESSAGES,
     MILESTONE,
-    RECEIPTS,
     RECORD,
+    RUNNING_TURN,
     STATUS,
     TOOL_CALLS,
     TOOL_DECISIONS,
@@ -62,6 +62,9 @@ def commit_change(
     if change.opened_interrupts or ended_turn is not None:
         record = msgspec.structs.replace(record, milestone=record.milestone + 1)
         MILESTONE.set(context, record.milestone)
+    if ended_turn is not None:
+        for message in RUNNING_TURN.pending_messages(context):
+            RUNNING_TURN.delete(context, message.message_id)
     RECORD.set(context, record)
     # With a message in the inbox the next turn is certain: a session that is never idle is never called so.
     queued = change.status == "idle" and INBOX.size(context) > 0
@@ -70,9 +73,6 @@ def commit_change(
     for interrupt in change.opened_interrupts:
         INTERRUPTS.set(context, map_instance(interrupt.interrupt_id), interrupt)
     close_interrupts(context, change.closed_interrupts)
-    if ended_turn is not None:
-        for tool_call_id in ended_turn.tool_call_ids:
-            RECEIPTS.delete(context, map_instance(approval_interrupt_id(tool_call_id)))
 
 
 def write_tool_calls(context: Context, calls: Iterable[AgentToolCall]) -> None:

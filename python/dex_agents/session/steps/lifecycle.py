@@ -14,7 +14,16 @@ from dex import (
 
 from dex_agents import texts
 from dex_agents.session.flow_graph import UNTIL_IT_WORKS, FlowGraph
-from dex_agents.session.persistence import CLOSING, INBOX, MILESTONE, RECORD, STATUS, WAKE_UPS
+from dex_agents.session.persistence import (
+    CLOSING,
+    INBOX,
+    MILESTONE,
+    RECORD,
+    RUNNING_TURN,
+    STATUS,
+    TURN_GATE,
+    WAKE_UPS,
+)
 from dex_agents.session.runtime import SessionRuntime
 from dex_agents.session.steps.commit import commit_change
 from dex_agents.session.steps.event_stream import step_events
@@ -25,6 +34,7 @@ from dex_agents.session.transitions.turns import begin_turn
 from dex_agents.wire.events import SessionClosed
 from dex_agents.wire.messages import QueuedMessage
 from dex_agents.wire.sessions import SessionRecord
+from dex_agents.wire.signals import WakeUp
 from dex_agents.wire.step_inputs import IdleStepInput, SessionStepInput
 
 __all__ = ["AwaitUserMessage", "CloseSession", "StartSession"]
@@ -44,7 +54,7 @@ class StartSession(SessionStep[SessionStepInput]):
 
     def get_step_options(self) -> StepOptions:
         """Return options that never end the session."""
-        return StepOptions(execute_retry=UNTIL_IT_WORKS)
+        return StepOptions(execute_retry=UNTIL_IT_WORKS, execute_lock_attributes=(TURN_GATE.lock(),))
 
     async def execute(self, context: AsyncContext, input: SessionStepInput) -> StepDecision:
         """Begin the session."""
@@ -60,6 +70,11 @@ class StartSession(SessionStep[SessionStepInput]):
             text=input.first_message.text,
             accepted_at=now,
         )
+        if CLOSING.get(context):
+            # The wake-up of the command that closes is there; the message is stored as unanswered.
+            RECORD.set(context, record)
+            INBOX.publish(context, message)
+            return go_to_many(self._graph.await_user_message())
         return _take(self._runtime, self._graph, context, record, message)
 
 
@@ -135,4 +150,5 @@ def _take(
     with step_events(context, runtime, turn.turn_id) as events:
         events.write_all(change.events)
     commit_change(context, change)
+    RUNNING_TURN.publish(context, WakeUp())
     return graph.follow(change, turn)

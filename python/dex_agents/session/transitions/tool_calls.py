@@ -29,7 +29,7 @@ from dex_agents.runner.outcomes import DeferredToolCall
 from dex_agents.session.state import ToolStart
 from dex_agents.wire.interrupts import AgentInterrupt
 from dex_agents.wire.signals import ToolDecision
-from dex_agents.wire.tool_calls import AgentToolCall, ToolEffect
+from dex_agents.wire.tool_calls import AgentToolCall
 
 __all__ = [
     "ApprovalOutcome",
@@ -40,6 +40,7 @@ __all__ = [
     "cancel_tool_call",
     "exhausted_tool_call",
     "fail_tool_call",
+    "interrupt_tool_call_id",
     "lose_tool_call",
     "plan_tool_calls",
     "release_tool_call",
@@ -164,6 +165,11 @@ def approval_interrupt_id(tool_call_id: str) -> str:
     return f"approval:{tool_call_id}"
 
 
+def interrupt_tool_call_id(interrupt_id: str) -> str:
+    """Return the call that a question is about; an ID of another form names no call of a session."""
+    return interrupt_id.partition(":")[2] or interrupt_id
+
+
 def build_approval_interrupt(call: AgentToolCall, now: datetime) -> AgentInterrupt:
     """Return the question whether a call may run, with what would run."""
     return AgentInterrupt(
@@ -256,16 +262,23 @@ def skip_tool_call(call: AgentToolCall, failed_write_id: str, now: datetime) -> 
     return _finish(call, "not_run", now, error=texts.tool_call_not_run_after_failed_write(failed_write_id))
 
 
-def cancel_tool_call(call: AgentToolCall, now: datetime) -> AgentToolCall:
+def cancel_tool_call(call: AgentToolCall, now: datetime, *, was_started: bool = True) -> AgentToolCall:
     """Record a call that a cancelled turn leaves behind.
 
     What was never sent did not run. A write that was running may have taken effect.
+
+    Args:
+        call: The record as committed.
+        now: The time of the commit.
+        was_started: For a `running` call: whether an attempt of its tool Step may have begun.
     """
     if call.is_final:
         return call
-    if call.status == "running" and call.effect is not ToolEffect.READ:
+    if call.status == "running" and was_started and call.effect.is_write:
         return lose_tool_call(call, "the turn was cancelled while the call was running", now)
-    return _finish(call, "not_run", now, error=texts.tool_call_cancelled())
+    was_entered = call.status == "running" and was_started
+    text = texts.tool_call_stopped() if was_entered else texts.tool_call_cancelled()
+    return _finish(call, "not_run", now, error=text)
 
 
 def _finish(
