@@ -47,7 +47,8 @@ class Worker:
         if now < self._paused_until:
             return False
         if kind == "rpc":
-            return not self._is_full_for_rpcs
+            # With nothing in flight no answer will come to say that there is room again.
+            return not self._is_full_for_rpcs or not self.busy
         return self.limit is None or self.busy < self.limit
 
     def find_stream(self, flow_type: str) -> WorkerStream | None:
