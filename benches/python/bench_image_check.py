@@ -6,6 +6,9 @@ accepting rules in plain Python; image_check also walks the whole structure, as 
 `verify` do.
 """
 
+# Pillow comes with the bench tools only.
+# pyright: reportMissingImports=false
+
 import argparse
 import asyncio
 import hashlib

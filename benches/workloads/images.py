@@ -1,5 +1,8 @@
 """Images as sessions meet them, made by Pillow from a seed: noise, so that every format has much to store."""
 
+# Pillow comes with the bench tools only.
+# pyright: reportMissingImports=false
+
 import io
 import random
 from typing import Final
