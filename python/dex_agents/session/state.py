@@ -118,6 +118,11 @@ class SessionChange:
     events: tuple[AgentEvent, ...] = ()
 
     @property
+    def ends_turn(self) -> bool:
+        """Whether a turn ends with this change; the end of a session has no turn to end."""
+        return self.status == "idle"
+
+    @property
     def running_turn(self) -> AgentTurnState:
         """The turn that goes on or begins with this change.
 

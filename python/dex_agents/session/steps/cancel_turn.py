@@ -84,6 +84,6 @@ class CancelTurn(SessionStep[TurnStepInput]):
             for instance in channels.get_all_instance_keys(context):
                 for message in channels.pending_messages(context, instance):
                     channels.delete(context, instance, message.message_id)
-        commit_change(context, change, ended_turn=before.turn, loaded_messages=before.messages)
+        commit_change(context, change, loaded_messages=before.messages)
         decision = self._graph.follow(change, before.turn)
         return decision.with_canceling_steps(*self._graph.tool_steps, *self._graph.steps_of_a_turn)

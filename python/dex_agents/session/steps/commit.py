@@ -27,7 +27,6 @@ from dex_agents.session.state import SessionChange
 from dex_agents.session.transitions.messages import ChunkPlan, plan_chunks, plan_joined_chunks
 from dex_agents.session.transitions.tool_calls import approval_interrupt_id
 from dex_agents.wire.messages import AgentMessage
-from dex_agents.wire.sessions import AgentTurnState
 from dex_agents.wire.signals import EarlierWrite, FinishedToolCall, ToolDecision
 from dex_agents.wire.step_inputs import ToolStepInput
 from dex_agents.wire.tool_calls import AgentToolCall
@@ -39,7 +38,6 @@ def commit_change(
     context: Context,
     change: SessionChange,
     *,
-    ended_turn: AgentTurnState | None = None,
     loaded_messages: Sequence[AgentMessage] | None = None,
 ) -> None:
     """Write a change; it becomes durable with the Step's result, whole or not at all.
@@ -47,7 +45,6 @@ def commit_change(
     Args:
         context: The Step attempt.
         change: What to write.
-        ended_turn: The turn that the change ends, if it does.
         loaded_messages: Every stored message, when the Step has them: then small chunks may be joined.
     """
     record = change.record
@@ -59,15 +56,15 @@ def commit_change(
         _write_chunks(context, plan)
         if plan.open_chunks != record.open_chunks:
             record = msgspec.structs.replace(record, open_chunks=plan.open_chunks)
-    if change.opened_interrupts or ended_turn is not None:
+    if change.opened_interrupts or change.ends_turn:
         record = msgspec.structs.replace(record, milestone=record.milestone + 1)
         MILESTONE.set(context, record.milestone)
-    if ended_turn is not None:
+    if change.ends_turn:
         for message in RUNNING_TURN.pending_messages(context):
             RUNNING_TURN.delete(context, message.message_id)
     RECORD.set(context, record)
     # With a message in the inbox the next turn is certain: a session that is never idle is never called so.
-    queued = change.status == "idle" and INBOX.size(context) > 0
+    queued = change.ends_turn and INBOX.size(context) > 0
     STATUS.set(context, "running" if queued else change.status)
     write_tool_calls(context, change.tool_calls)
     for interrupt in change.opened_interrupts:

@@ -57,8 +57,7 @@ class RunModel(SessionStep[TurnStepInput]):
                 outcome = await self._runtime.runner.run_model_step(self._turn_context(context, view, events))
             change = decide_model_outcome(view, _require_outcome(outcome), self._runtime.clock())
             events.write_all(change.events)
-        ended = view.turn if change.record.turn is None else None
-        commit_change(context, change, ended_turn=ended, loaded_messages=view.messages)
+        commit_change(context, change, loaded_messages=view.messages)
         return self._graph.follow(change, change.record.turn or view.turn)
 
     def _turn_context(self, context: AsyncContext, view: TurnView, events: StepEvents) -> AgentTurnContext:
@@ -123,7 +122,7 @@ class FailTurn(SessionStep[TurnStepInput]):
         change = fail_turn(view, closing, error, self._runtime.clock())
         with step_events(context, self._runtime, view.turn.turn_id) as events:
             events.write_all(change.events)
-        commit_change(context, change, ended_turn=view.turn, loaded_messages=view.messages)
+        commit_change(context, change, loaded_messages=view.messages)
         return self._graph.follow(change, view.turn)
 
 
