@@ -6,6 +6,7 @@ from typing import Final
 
 __all__ = [
     "ESTIMATED_IMAGE_INPUT_TOKENS",
+    "MAX_ANSWER_BYTES",
     "MAX_EVENT_TEXT_BYTES",
     "MAX_IDENTIFIER_CHARACTERS",
     "MAX_IMAGES_PER_MESSAGE",
@@ -14,12 +15,22 @@ __all__ = [
     "MAX_JOINED_DELTA_BYTES",
     "MAX_JSON_DEPTH",
     "MAX_MODEL_CALL_ATTEMPTS",
+    "MAX_PLAN_TODOS",
+    "MAX_QUESTIONS",
+    "MAX_QUESTION_BYTES",
+    "MAX_QUESTION_OPTIONS",
+    "MAX_SESSION_SETTINGS_BYTES",
+    "MAX_TASK_POLL_FAILURES",
+    "MAX_TASK_REFERENCE_BYTES",
+    "MAX_TODO_BYTES",
     "MAX_TOOL_ARGUMENTS_BYTES",
     "MAX_TOOL_CALLS_PER_RESPONSE",
     "MAX_TOOL_CALL_ATTEMPTS",
+    "MAX_TOOL_CONTINUATION_BYTES",
     "MAX_TOOL_OUTPUT_BYTES",
     "MAX_TOOL_SCHEMA_BYTES",
     "MAX_USER_TEXT_BYTES",
+    "MAX_WAIT_SECONDS",
     "STEP_HEARTBEAT_SECONDS",
 ]
 
@@ -49,6 +60,39 @@ MAX_IMAGES_PER_MESSAGE: Final = 20
 
 MAX_IMAGE_URI_LENGTH: Final = 1024
 """The `uri` of an image reference, in bytes as UTF-8."""
+
+MAX_QUESTIONS: Final = 4
+"""Questions that are asked together."""
+
+MAX_QUESTION_OPTIONS: Final = 20
+"""Answers to choose from, of one question."""
+
+MAX_QUESTION_BYTES: Final = 8 * 1024
+"""A question, an option and its description, each as UTF-8."""
+
+MAX_ANSWER_BYTES: Final = 64 * 1024
+"""All answers to the questions that were asked together, as UTF-8."""
+
+MAX_TOOL_CONTINUATION_BYTES: Final = 64 * 1024
+"""What a tool leaves for itself when it asks a person, as UTF-8."""
+
+MAX_TASK_REFERENCE_BYTES: Final = 8 * 1024
+"""What names a remote task, as UTF-8."""
+
+MAX_TASK_POLL_FAILURES: Final = 3
+"""Polls in a row that did not reach the server of a task before the task is given up."""
+
+MAX_WAIT_SECONDS: Final = 366 * 24 * 3600
+"""How far ahead a `durable_wait` may end."""
+
+MAX_PLAN_TODOS: Final = 100
+"""Tasks of one plan."""
+
+MAX_TODO_BYTES: Final = 4 * 1024
+"""One task of a plan, as UTF-8."""
+
+MAX_SESSION_SETTINGS_BYTES: Final = 64 * 1024
+"""The settings of a session, as JSON text."""
 
 MAX_MODEL_CALL_ATTEMPTS: Final = 3
 """Attempts of one `RunModel` Step before the turn fails."""

@@ -11,6 +11,7 @@ from typing import Final
 from dex_agents import limits
 
 __all__ = [
+    "APPROVAL_DEADLINE_PASSED",
     "ARGUMENTS_NOT_AN_OBJECT",
     "ARGUMENTS_NOT_JSON",
     "ARGUMENTS_NUMBER_OUT_OF_RANGE",
@@ -18,15 +19,27 @@ __all__ = [
     "EARLIER_CONVERSATION_NOT_SHOWN",
     "EMPTY_TOOL_OUTPUT",
     "OUTCOME_UNKNOWN_TOOL_RESULT",
+    "PLAN_MODE_NOTHING_ELSE",
+    "QUESTION_DEADLINE_PASSED",
+    "SECOND_WRITE_TODOS",
     "SESSION_CLOSED_NOTE",
+    "TOOL_CALL_STEERED",
     "TURN_CANCELLED_NOTE",
     "UNREADABLE_MESSAGE",
+    "WAIT_ENDED_BY_USER",
+    "WAIT_IS_OVER",
     "arguments_not_prepared",
     "arguments_repeat_a_key",
     "arguments_too_deep",
     "empty_answer_error",
     "invalid_arguments",
+    "invalid_questions",
+    "invalid_todos",
+    "invalid_wait",
+    "outcome_settled",
     "output_cut_note",
+    "plan_approved",
+    "plan_written",
     "tool_call_beyond_response_limit",
     "tool_call_cancelled",
     "tool_call_failed",
@@ -62,6 +75,58 @@ ARGUMENTS_TOO_LONG: Final = f"they are longer than {limits.MAX_TOOL_ARGUMENTS_BY
 SESSION_CLOSED_NOTE: Final = "The session was closed before this message was answered."
 
 TURN_CANCELLED_NOTE: Final = "The user cancelled this turn before it was finished."
+
+TOOL_CALL_STEERED: Final = (
+    "The tool call was not run: the user sent a new message instead. Read it before you go on."
+)
+
+WAIT_ENDED_BY_USER: Final = "The wait was ended early: the user sent a new message. Read it before you go on."
+
+WAIT_IS_OVER: Final = "The wait is over."
+
+APPROVAL_DEADLINE_PASSED: Final = (
+    "The tool call was not run: nobody decided about it in time. Nobody rejected it either."
+)
+
+QUESTION_DEADLINE_PASSED: Final = "(Nobody answered in time.)"
+
+SECOND_WRITE_TODOS: Final = "write_todos may be called once in a response"
+
+PLAN_MODE_NOTHING_ELSE: Final = "while you plan, only write_todos can be called"
+
+
+def invalid_todos(problem: str) -> str:
+    """Why a plan was not written."""
+    return f"invalid todos: {problem}"
+
+
+def invalid_questions(problem: str) -> str:
+    """Why nothing was asked."""
+    return f"invalid questions: {problem}"
+
+
+def invalid_wait(problem: str) -> str:
+    """Why there is no wait."""
+    return f"invalid wait: {problem}"
+
+
+def plan_written(revision: int) -> str:
+    """What the model reads when its plan was stored."""
+    return f"The plan was stored as revision {revision}."
+
+
+def plan_approved(revision: int) -> str:
+    """The message that starts the turn which works on an approved plan."""
+    return (
+        f"The user approved plan revision {revision}. Execute it and keep the task statuses current with "
+        "write_todos."
+    )
+
+
+def outcome_settled(tool_name: str, tool_call_id: str, succeeded: bool, output: str) -> str:
+    """Tells the model that an outcome which was unknown is known now."""
+    word = "took effect" if succeeded else "did not take effect"
+    return f"It is now known that the earlier call {tool_call_id} of {tool_name} {word}: {output}"
 
 
 def tool_call_failed(reason: str) -> str:

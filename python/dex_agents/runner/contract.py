@@ -5,12 +5,18 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Protocol, runtime_checkable
 
-from dex_agents.runner.outcomes import AgentTurnOutcome, ToolExecutionResult
+from dex_agents.runner.outcomes import AgentTurnOutcome, ToolOutcome, ToolReconciliation
 from dex_agents.runner.turn_context import AgentTurnContext, DeferredToolExecution
 from dex_agents.wire.messages import FrameworkMessage
 from dex_agents.wire.tool_calls import AgentToolCall
 
-__all__ = ["AgentFrameworkRunner", "EditsToolArguments"]
+__all__ = [
+    "AgentFrameworkRunner",
+    "EditsToolArguments",
+    "PollsToolTasks",
+    "ReconcilesToolCalls",
+    "SupportsPlanMode",
+]
 
 
 class AgentFrameworkRunner(Protocol):
@@ -33,8 +39,8 @@ class AgentFrameworkRunner(Protocol):
         """
         ...
 
-    async def execute_deferred_tool_call(self, call: DeferredToolExecution) -> ToolExecutionResult:
-        """Run one tool call.
+    async def execute_deferred_tool_call(self, call: DeferredToolExecution) -> ToolOutcome:
+        """Run one tool call, or go on with one that has asked a person.
 
         Args:
             call: The call as committed.
@@ -81,5 +87,65 @@ class EditsToolArguments(Protocol):
 
         Raises:
             InvalidInputError: The arguments do not fit the tool; the text says where.
+        """
+        ...
+
+
+@runtime_checkable
+class SupportsPlanMode(Protocol):
+    """A runner that can run a turn which only writes a plan; see `AgentTurnContext.interaction_mode`."""
+
+    @property
+    def supports_plan_mode(self) -> bool:
+        """Whether it can."""
+        ...
+
+
+@runtime_checkable
+class ReconcilesToolCalls(Protocol):
+    """A runner whose tools can look up what became of a call whose outcome is unknown."""
+
+    async def reconcile_tool_call(self, call: DeferredToolExecution) -> ToolReconciliation:
+        """Find out whether a call took effect; must change nothing.
+
+        Args:
+            call: The call as it was run; `idempotency_key` is the same.
+
+        Durability:
+            Runs inside `ReconcileToolCall`. An exception or a lost Worker repeats it, up to
+            `limits.MAX_TOOL_CALL_ATTEMPTS` times; then the outcome stays unknown.
+        """
+        ...
+
+
+@runtime_checkable
+class PollsToolTasks(Protocol):
+    """A runner whose tools start tasks on other servers."""
+
+    async def poll_tool_task(self, call: DeferredToolExecution) -> ToolOutcome:
+        """Ask how a task is getting on.
+
+        Args:
+            call: The call that started it; `task_reference` names it, and `answers` and `continuation` hold
+                what a person answered since the task asked.
+
+        Returns:
+            The result, questions of the task to a person, or `ToolTaskStarted` while it goes on.
+
+        Raises:
+            ToolExecutionError: The task failed, or the server does not know it and it changed nothing.
+            ToolOutcomeUnknownError: It may have taken effect.
+
+        Durability:
+            Runs inside `PollToolTask`. Any other exception is a poll that did not reach the server: the next
+            one follows, and after `limits.MAX_TASK_POLL_FAILURES` in a row the task is given up.
+        """
+        ...
+
+    async def cancel_tool_task(self, call: DeferredToolExecution) -> None:
+        """Ask the server to stop a task; any answer will do, and a repeat must be harmless.
+
+        Durability:
+            Runs when a turn is cancelled or steered; a failure is not repeated.
         """
         ...

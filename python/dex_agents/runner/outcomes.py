@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+from typing import Literal
+
 import msgspec
 
+from dex_agents.wire.interrupts import AgentQuestion
 from dex_agents.wire.messages import FrameworkMessage
 from dex_agents.wire.tool_calls import ResolvedToolPolicy
 from dex_agents.wire.usage import AgentUsage
@@ -13,6 +16,10 @@ __all__ = [
     "DeferredToolCall",
     "ToolCallsRequested",
     "ToolExecutionResult",
+    "ToolInputRequested",
+    "ToolOutcome",
+    "ToolReconciliation",
+    "ToolTaskStarted",
     "TurnCompleted",
     "TurnContinued",
 ]
@@ -33,6 +40,8 @@ class DeferredToolCall(msgspec.Struct, frozen=True, kw_only=True):
         refusal: Set when the call can never run (no such tool, arguments that do not fit): it is recorded
             `failed` with this text at once, nobody is asked and no tool Step runs.
         not_run_reason: Set when the call is not to run although it could: recorded `not_run` with this text.
+        reconcilable: Whether `ReconcilesToolCalls` may look up what became of the call when its outcome is
+            unknown.
     """
 
     tool_call_id: str
@@ -45,6 +54,7 @@ class DeferredToolCall(msgspec.Struct, frozen=True, kw_only=True):
     tool_source_reference: str | None = None
     refusal: str | None = None
     not_run_reason: str | None = None
+    reconcilable: bool = False
 
 
 class TurnCompleted(msgspec.Struct, frozen=True, kw_only=True):
@@ -103,3 +113,48 @@ class ToolExecutionResult(msgspec.Struct, frozen=True):
     """
 
     output: str
+
+
+class ToolInputRequested(msgspec.Struct, frozen=True):
+    """The tool asks a person before it goes on; it runs again with the answers.
+
+    A tool returns it before it has changed anything, or after a change that `continuation` lets it recognise:
+    nothing that it did before asking is undone or remembered by the session.
+
+    Attributes:
+        questions: From 1 to `limits.MAX_QUESTIONS`, with different IDs. An ID that the tool used in
+            an earlier round of this call replaces that answer.
+        continuation: What the tool leaves for itself; at most `limits.MAX_TOOL_CONTINUATION_BYTES` as UTF-8.
+    """
+
+    questions: tuple[AgentQuestion, ...]
+    continuation: str = ""
+
+
+class ToolTaskStarted(msgspec.Struct, frozen=True):
+    """The tool started a task on another server, or the task that is polled goes on.
+
+    Attributes:
+        task_reference: Names the task for `PollsToolTasks`; not empty, at most
+            `limits.MAX_TASK_REFERENCE_BYTES` as UTF-8.
+        poll_after_seconds: When to ask again; the engine counts whole seconds, from 1.
+    """
+
+    task_reference: str
+    poll_after_seconds: float = 5.0
+
+
+ToolOutcome = ToolExecutionResult | ToolInputRequested | ToolTaskStarted
+"""What running a tool, or polling its task, leads to."""
+
+
+class ToolReconciliation(msgspec.Struct, frozen=True):
+    """What a look-up found about a call whose outcome is unknown.
+
+    Attributes:
+        outcome: Whether it took effect; `still_unknown` leaves the call `outcome_unknown`.
+        text: For `succeeded` the output, for `failed` the reason, else ignored.
+    """
+
+    outcome: Literal["succeeded", "failed", "still_unknown"]
+    text: str = ""

@@ -5,14 +5,16 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Final
+from typing import Any, Final
 
 from dex_agents.codecs.unicode_text import replace_lone_surrogates
 from dex_agents.limits import MAX_IDENTIFIER_CHARACTERS
 from dex_agents.runner.event_writer import AgentEventWriter
+from dex_agents.tools.builtin import BuiltInTool
 from dex_agents.tools.effects import resolve_tool_policy
 from dex_agents.wire.messages import AgentMessage
-from dex_agents.wire.tool_calls import AgentToolCall, ResolvedToolPolicy, ToolEffect, ToolPolicy
+from dex_agents.wire.plans import AgentPlan, InteractionMode
+from dex_agents.wire.tool_calls import AgentToolCall, Answer, ResolvedToolPolicy, ToolEffect, ToolPolicy
 
 __all__ = ["AgentTurnContext", "DeferredToolExecution"]
 
@@ -37,6 +39,11 @@ class AgentTurnContext:
         tool_policies: The session's policies by tool name; they win over a tool's own declaration.
         default_tool_effect: The effect of a tool that declares none.
         used_tool_call_ids: Every tool call ID that the session has used so far.
+        session_settings: The settings as they are now; `{}` when there are none.
+        interaction_mode: `plan` when the turn is to write a plan and run nothing.
+        plan: The latest plan, or `None`.
+        built_in_tools: The tools that the session itself runs, to be offered as they are; a call of one is
+            deferred like any other.
     """
 
     flow_id: str
@@ -49,6 +56,10 @@ class AgentTurnContext:
     tool_policies: Mapping[str, ToolPolicy]
     default_tool_effect: ToolEffect
     used_tool_call_ids: Collection[str]
+    session_settings: Mapping[str, Any] = field(default_factory=dict[str, Any])
+    interaction_mode: InteractionMode = "default"
+    plan: AgentPlan | None = None
+    built_in_tools: Sequence[BuiltInTool] = ()
     _assigned: set[str] = field(default_factory=set[str], repr=False, compare=False)
 
     @property
@@ -114,6 +125,9 @@ class DeferredToolExecution:
         cancelled: Set when the turn is cancelled while the tool runs on this Worker; a tool that can stop
             early may look at it.
         tool_source_reference: What the call was deferred with.
+        answers: What a person answered to the tool's own questions so far, by question ID.
+        continuation: What the tool left when it asked last, or `None` when it has not asked.
+        task_reference: The remote task that the call started, or `None`.
     """
 
     flow_id: str
@@ -128,3 +142,6 @@ class DeferredToolExecution:
     heartbeat: Callable[[str], Awaitable[None]]
     cancelled: asyncio.Event
     tool_source_reference: str | None = None
+    answers: Mapping[str, Answer] = field(default_factory=dict[str, Answer])
+    continuation: str | None = None
+    task_reference: str | None = None

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 from datetime import timedelta
 
 from dex_agents.errors import InvalidInputError
+from dex_agents.tools.builtin import WRITE_TODOS, require_built_in_tools
 from dex_agents.wire.tool_calls import ToolEffect, ToolPolicy
 
 __all__ = ["AgentSessionOptions"]
@@ -25,6 +26,11 @@ class AgentSessionOptions:
         model_call_timeout: Time for one attempt of a model call.
         tool_call_timeout: Time for one attempt of a tool call.
         cancel_grace: How long a cancelled turn waits for its running calls to end with a known result.
+        built_in_tools: Names of the tools that the session itself runs: `ask_user`, `durable_wait`,
+            `write_todos`.
+        plan_mode_enabled: Whether messages may ask for a plan; needs `write_todos`, and a runner that can.
+        interrupt_deadline: How long an approval or a question waits before it counts as decided by nobody;
+            `None` for ever.
 
     Raises:
         InvalidInputError: A number is out of its range.
@@ -36,6 +42,9 @@ class AgentSessionOptions:
     model_call_timeout: timedelta = timedelta(minutes=10)
     tool_call_timeout: timedelta = timedelta(hours=2)
     cancel_grace: timedelta = timedelta(seconds=30)
+    built_in_tools: Collection[str] = ()
+    plan_mode_enabled: bool = False
+    interrupt_deadline: timedelta | None = None
 
     def __post_init__(self) -> None:
         """Check every number."""
@@ -44,3 +53,10 @@ class AgentSessionOptions:
         for name in ("model_call_timeout", "tool_call_timeout", "cancel_grace"):
             if getattr(self, name) < _ONE_SECOND:
                 raise InvalidInputError(name, "must be at least one second, the unit of the engine")
+        if self.interrupt_deadline is not None and self.interrupt_deadline < _ONE_SECOND:
+            raise InvalidInputError(
+                "interrupt_deadline", "must be at least one second, the unit of the engine"
+            )
+        require_built_in_tools("built_in_tools", self.built_in_tools)
+        if self.plan_mode_enabled and WRITE_TODOS.name not in self.built_in_tools:
+            raise InvalidInputError("plan_mode_enabled", "needs write_todos in built_in_tools")

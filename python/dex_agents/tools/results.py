@@ -21,5 +21,5 @@ def describe_tool_result(call: AgentToolCall) -> str:
             return texts.tool_call_failed(call.error or "no reason was given")
         case "rejected" | "not_run":
             return call.error or texts.tool_call_cancelled()
-        case "outcome_unknown" | "pending" | "waiting_for_approval" | "running":
+        case _:
             return texts.OUTCOME_UNKNOWN_TOOL_RESULT

@@ -20,31 +20,37 @@ MessageRole = Literal["user", "assistant", "tool", "note"]
 """Who speaks: the person, the model, a tool's result, or the session itself about an unfinished turn."""
 
 
-class AgentUserMessage(msgspec.Struct, frozen=True):
+class AgentUserMessage(msgspec.Struct, frozen=True, omit_defaults=True):
     """One message of a person.
 
     Attributes:
         text: What the model reads; not blank, at most `limits.MAX_USER_TEXT_BYTES` as UTF-8.
         message_id: Names the message across retries: the same ID twice is one message. A client gives
             each message a fresh one when it is left out.
+        plan_mode: Whether the turn writes a plan and runs nothing.
     """
 
     text: str
     message_id: str | None = None
+    plan_mode: bool = False
 
 
-class QueuedMessage(msgspec.Struct, frozen=True):
+class QueuedMessage(msgspec.Struct, frozen=True, omit_defaults=True):
     """A message that was accepted and waits for its turn.
 
     Attributes:
         message_id: The ID under which it was accepted.
         text: Its text.
         accepted_at: When the Worker accepted it.
+        plan_mode: Whether its turn writes a plan and runs nothing.
+        steering: Whether it is to join the turn that runs.
     """
 
     message_id: str
     text: str
     accepted_at: datetime
+    plan_mode: bool = False
+    steering: bool = False
 
 
 class FrameworkMessage(msgspec.Struct, frozen=True):

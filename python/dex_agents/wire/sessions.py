@@ -27,6 +27,7 @@ class AgentTurnState(msgspec.Struct, frozen=True, omit_defaults=True):
         framework_run_state: What the runner left for its next model call; `None` before the first.
         tool_call_ids: This turn's calls in the order in which they were asked.
         waiting_call_ids: The calls of the latest response.
+        plan_mode: Whether the turn writes a plan and runs nothing.
     """
 
     number: int
@@ -36,6 +37,7 @@ class AgentTurnState(msgspec.Struct, frozen=True, omit_defaults=True):
     framework_run_state: str | None = None
     tool_call_ids: tuple[str, ...] = ()
     waiting_call_ids: tuple[str, ...] = ()
+    plan_mode: bool = False
 
     @property
     def turn_id(self) -> str:

@@ -6,7 +6,7 @@ from datetime import datetime
 
 import msgspec
 
-from dex_agents.wire.tool_calls import ToolApproval
+from dex_agents.wire.tool_calls import Answer, ToolApproval
 
 __all__ = ["CancelledTurn", "CommandReceipt", "EarlierWrite", "FinishedToolCall", "ToolDecision", "WakeUp"]
 
@@ -24,17 +24,21 @@ class CancelledTurn(msgspec.Struct, frozen=True):
 
 
 class ToolDecision(msgspec.Struct, frozen=True, omit_defaults=True):
-    """Ends the wait for an approval.
+    """Ends what a call waits on.
 
     Attributes:
-        approval: What a person decided, or `None` when the question fell away.
+        approval: What a person decided about the call, or `None`.
         effective_arguments: The JSON text to run instead, when a person changed it.
         failed_write_id: The earlier write because of which the question fell away.
+        answers: What a person answered, by question ID.
+        steered: Whether a steering message ended the wait.
     """
 
     approval: ToolApproval | None = None
     effective_arguments: str | None = None
     failed_write_id: str | None = None
+    answers: dict[str, Answer] | None = None
+    steered: bool = False
 
 
 class EarlierWrite(msgspec.Struct, frozen=True, omit_defaults=True):

@@ -11,12 +11,14 @@ import msgspec
 __all__ = [
     "FINAL_TOOL_CALL_STATUSES",
     "AgentToolCall",
+    "Answer",
     "ApprovalDecision",
     "ResolvedToolPolicy",
     "ToolApproval",
     "ToolCallStatus",
     "ToolEffect",
     "ToolPolicy",
+    "ToolSettlement",
 ]
 
 
@@ -73,7 +75,10 @@ class ResolvedToolPolicy(msgspec.Struct, frozen=True):
 ToolCallStatus = Literal[
     "pending",
     "waiting_for_approval",
+    "waiting_for_answer",
+    "waiting_for_time",
     "running",
+    "polling",
     "succeeded",
     "failed",
     "rejected",
@@ -84,7 +89,7 @@ ToolCallStatus = Literal[
 
 The last five are final and never confused: *known* (`succeeded`, `failed`), *never sent* (`rejected`,
 `not_run`, the latter also for a read that a cancellation stopped), *unknown* (`outcome_unknown`). `pending`
-waits for an earlier write; `running` has its tool Step scheduled.
+waits for an earlier write; `running` has its tool Step scheduled; `polling` waits on a remote task.
 """
 
 FINAL_TOOL_CALL_STATUSES: Final[frozenset[ToolCallStatus]] = frozenset(
@@ -110,6 +115,26 @@ class ToolApproval(msgspec.Struct, frozen=True, omit_defaults=True):
     edited: bool = False
 
 
+Answer = str | tuple[str, ...]
+"""What a person answered to one question: a text, or several where several were allowed."""
+
+
+class ToolSettlement(msgspec.Struct, frozen=True, omit_defaults=True):
+    """How an unknown outcome became known.
+
+    Attributes:
+        settled_at: When it was committed.
+        settled_by: `person` through `settle_tool_outcome`, `reconcile` through the tool's own look-up.
+        unknown_because: Why the outcome was unknown.
+        person: Who, when the command said so.
+    """
+
+    settled_at: datetime
+    settled_by: Literal["person", "reconcile"]
+    unknown_because: str
+    person: str | None = None
+
+
 class AgentToolCall(msgspec.Struct, frozen=True, omit_defaults=True):
     """The durable record of one tool call, written before the tool is entered.
 
@@ -133,6 +158,13 @@ class AgentToolCall(msgspec.Struct, frozen=True, omit_defaults=True):
         started_at: When the attempt that ended the call began.
         finished_at: When the final status was committed.
         tool_source_reference: Opaque to the session; names the tool source that offered the tool.
+        reconcilable: Whether the tool can look up what became of a call whose outcome is unknown.
+        settlement: How an outcome that was unknown became known.
+        input_answers: What a person answered to the tool's own questions so far, by question ID.
+        input_continuation: What the tool left for itself when it asked last.
+        input_rounds: How often the tool has asked.
+        task_reference: Names the remote task that the call started.
+        poll_failures: Polls of the task in a row that did not reach the server.
     """
 
     tool_call_id: str
@@ -154,6 +186,13 @@ class AgentToolCall(msgspec.Struct, frozen=True, omit_defaults=True):
     started_at: datetime | None = None
     finished_at: datetime | None = None
     tool_source_reference: str | None = None
+    reconcilable: bool = False
+    settlement: ToolSettlement | None = None
+    input_answers: dict[str, Answer] = {}
+    input_continuation: str | None = None
+    input_rounds: int = 0
+    task_reference: str | None = None
+    poll_failures: int = 0
 
     @property
     def is_final(self) -> bool:
