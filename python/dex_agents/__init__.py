@@ -52,13 +52,23 @@ from dex_agents.media.references import (
     validate_image_references,
     verify_image_bytes,
 )
-from dex_agents.runner.contract import AgentFrameworkRunner, EditsToolArguments
+from dex_agents.runner.contract import (
+    AgentFrameworkRunner,
+    EditsToolArguments,
+    PollsToolTasks,
+    ReconcilesToolCalls,
+    SupportsPlanMode,
+)
 from dex_agents.runner.event_writer import AgentEventWriter
 from dex_agents.runner.outcomes import (
     AgentTurnOutcome,
     DeferredToolCall,
     ToolCallsRequested,
     ToolExecutionResult,
+    ToolInputRequested,
+    ToolOutcome,
+    ToolReconciliation,
+    ToolTaskStarted,
     TurnCompleted,
     TurnContinued,
 )
@@ -69,14 +79,19 @@ from dex_agents.session.flow import AgentSessionFlow, create_agent_session_flow
 from dex_agents.session.options import AgentSessionOptions
 from dex_agents.session.worker import AgentWorker
 from dex_agents.texts import OUTCOME_UNKNOWN_TOOL_RESULT
+from dex_agents.tools.builtin import (
+    BuiltInTool,
+)
 from dex_agents.wire.events import (
     AgentEvent,
     InterruptClosed,
     InterruptOpened,
     ModelCompleted,
     ModelStarted,
+    PlanUpdated,
     ReasoningDelta,
     SessionClosed,
+    SettingsUpdated,
     TextDelta,
     ToolCallCompleted,
     ToolCallProgress,
@@ -89,18 +104,32 @@ from dex_agents.wire.events import (
     UserMessageEvent,
 )
 from dex_agents.wire.images import AgentImageReference
-from dex_agents.wire.interrupts import AgentInterrupt
+from dex_agents.wire.interrupts import (
+    AgentInterrupt,
+    AgentQuestion,
+    InterruptKind,
+    QuestionOption,
+)
 from dex_agents.wire.messages import AgentMessage, AgentUserMessage, FrameworkMessage, QueuedMessage
+from dex_agents.wire.plans import (
+    AgentPlan,
+    InteractionMode,
+    PlanStatus,
+    PlanTodo,
+    TodoStatus,
+)
 from dex_agents.wire.sessions import SessionStatus, SessionSummary, TurnOutcome
 from dex_agents.wire.snapshots import AgentSnapshot, SessionProgress
 from dex_agents.wire.tool_calls import (
     AgentToolCall,
+    Answer,
     ApprovalDecision,
     ResolvedToolPolicy,
     ToolApproval,
     ToolCallStatus,
     ToolEffect,
     ToolPolicy,
+    ToolSettlement,
 )
 from dex_agents.wire.usage import AgentUsage, add_agent_usage, empty_agent_usage
 
@@ -118,6 +147,8 @@ __all__ = [
     "AgentImageReference",
     "AgentInterrupt",
     "AgentMessage",
+    "AgentPlan",
+    "AgentQuestion",
     "AgentSessionClient",
     "AgentSessionFlow",
     "AgentSessionOptions",
@@ -128,8 +159,10 @@ __all__ = [
     "AgentUsage",
     "AgentUserMessage",
     "AgentWorker",
+    "Answer",
     "ApprovalDecision",
     "AttemptFailedError",
+    "BuiltInTool",
     "DeferredToolCall",
     "DeferredToolExecution",
     "DexAgentsError",
@@ -143,7 +176,9 @@ __all__ = [
     "ImageCheck",
     "ImageValidationError",
     "InMemoryMediaStore",
+    "InteractionMode",
     "InterruptClosed",
+    "InterruptKind",
     "InterruptOpened",
     "InvalidInputError",
     "LocalDirectoryMediaStore",
@@ -151,8 +186,14 @@ __all__ = [
     "MediaStoreError",
     "ModelCompleted",
     "ModelStarted",
+    "PlanStatus",
+    "PlanTodo",
+    "PlanUpdated",
+    "PollsToolTasks",
+    "QuestionOption",
     "QueuedMessage",
     "ReasoningDelta",
+    "ReconcilesToolCalls",
     "ResolvedToolPolicy",
     "RunnerContractError",
     "SessionAlreadyExistsError",
@@ -166,7 +207,10 @@ __all__ = [
     "SessionSummary",
     "SessionTimeoutError",
     "SessionUnavailableError",
+    "SettingsUpdated",
+    "SupportsPlanMode",
     "TextDelta",
+    "TodoStatus",
     "ToolApproval",
     "ToolCallCompleted",
     "ToolCallProgress",
@@ -178,8 +222,13 @@ __all__ = [
     "ToolEffect",
     "ToolExecutionError",
     "ToolExecutionResult",
+    "ToolInputRequested",
+    "ToolOutcome",
     "ToolOutcomeUnknownError",
     "ToolPolicy",
+    "ToolReconciliation",
+    "ToolSettlement",
+    "ToolTaskStarted",
     "TurnCancelled",
     "TurnCompleted",
     "TurnCompletedEvent",
