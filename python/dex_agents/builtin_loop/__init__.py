@@ -5,6 +5,12 @@ stored items and the requests built from them (`stored_items`, `input_items`), a
 storage lives here: those are the session's. Begin with `definition`, then `runner`.
 """
 
+from dex_agents.builtin_loop.continuation import (
+    MAX_CONSECUTIVE_TURN_CONTINUATIONS,
+    ContinueTurn,
+    TurnContinuation,
+    TurnContinuationContext,
+)
 from dex_agents.builtin_loop.contract import (
     ModelClient,
     ModelInputItem,
@@ -24,8 +30,10 @@ from dex_agents.builtin_loop.scripted_model import ScriptedModelClient, Scripted
 from dex_agents.builtin_loop.tool_call_context import ToolCallContext
 
 __all__ = [
+    "MAX_CONSECUTIVE_TURN_CONTINUATIONS",
     "AgentDefinition",
     "BuiltinLoopAgentRunner",
+    "ContinueTurn",
     "FunctionTool",
     "InstructionContext",
     "ModelClient",
@@ -41,6 +49,8 @@ __all__ = [
     "ScriptedModelReply",
     "ScriptedToolCall",
     "ToolCallContext",
+    "TurnContinuation",
+    "TurnContinuationContext",
     "create_builtin_agent_session_flow",
     "function_tool",
 ]

@@ -63,6 +63,7 @@ class Conversation:
     framework_run_state: str | None = None
     events: RecordedEvents = field(default_factory=RecordedEvents)
     tool_policies: Mapping[str, ToolPolicy] = field(default_factory=dict[str, ToolPolicy])
+    session_settings: Mapping[str, Any] = field(default_factory=dict[str, Any])
 
     @property
     def turn_id(self) -> str:
@@ -112,6 +113,7 @@ class Conversation:
             tool_policies=self.tool_policies,
             default_tool_effect=ToolEffect.UNCLASSIFIED,
             used_tool_call_ids={call.tool_call_id for call in self.calls},
+            session_settings=self.session_settings,
         )
 
     async def run_model(self, attempt: int = 1) -> AgentTurnOutcome:
