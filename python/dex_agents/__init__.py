@@ -31,6 +31,7 @@ from dex_agents.errors import (
     ToolDeclarationError,
     ToolExecutionError,
     ToolOutcomeUnknownError,
+    ToolSourceUnavailableError,
     WireFormatError,
 )
 from dex_agents.limits import (
@@ -52,13 +53,22 @@ from dex_agents.media.references import (
     validate_image_references,
     verify_image_bytes,
 )
-from dex_agents.runner.contract import AgentFrameworkRunner, EditsToolArguments
+from dex_agents.runner.contract import (
+    AgentFrameworkRunner,
+    EditsToolArguments,
+    PollsToolTasks,
+    ReconcilesToolCalls,
+)
 from dex_agents.runner.event_writer import AgentEventWriter
 from dex_agents.runner.outcomes import (
     AgentTurnOutcome,
     DeferredToolCall,
     ToolCallsRequested,
     ToolExecutionResult,
+    ToolInputRequested,
+    ToolOutcome,
+    ToolReconciliation,
+    ToolTaskStarted,
     TurnCompleted,
     TurnContinued,
 )
@@ -69,6 +79,9 @@ from dex_agents.session.flow import AgentSessionFlow, create_agent_session_flow
 from dex_agents.session.options import AgentSessionOptions
 from dex_agents.session.worker import AgentWorker
 from dex_agents.texts import OUTCOME_UNKNOWN_TOOL_RESULT
+from dex_agents.tool_sources.contract import BuildsDeferredCalls, SourceTool, ToolSource
+from dex_agents.tool_sources.listing import ListedTool, ToolListing
+from dex_agents.tool_sources.router import ToolSourceRouter
 from dex_agents.wire.events import (
     AgentEvent,
     InterruptClosed,
@@ -89,7 +102,7 @@ from dex_agents.wire.events import (
     UserMessageEvent,
 )
 from dex_agents.wire.images import AgentImageReference
-from dex_agents.wire.interrupts import AgentInterrupt
+from dex_agents.wire.interrupts import AgentInterrupt, AgentQuestion, QuestionOption
 from dex_agents.wire.messages import AgentMessage, AgentUserMessage, FrameworkMessage, QueuedMessage
 from dex_agents.wire.sessions import SessionStatus, SessionSummary, TurnOutcome
 from dex_agents.wire.snapshots import AgentSnapshot, SessionProgress
@@ -118,6 +131,7 @@ __all__ = [
     "AgentImageReference",
     "AgentInterrupt",
     "AgentMessage",
+    "AgentQuestion",
     "AgentSessionClient",
     "AgentSessionFlow",
     "AgentSessionOptions",
@@ -130,6 +144,7 @@ __all__ = [
     "AgentWorker",
     "ApprovalDecision",
     "AttemptFailedError",
+    "BuildsDeferredCalls",
     "DeferredToolCall",
     "DeferredToolExecution",
     "DexAgentsError",
@@ -146,13 +161,17 @@ __all__ = [
     "InterruptClosed",
     "InterruptOpened",
     "InvalidInputError",
+    "ListedTool",
     "LocalDirectoryMediaStore",
     "MediaStore",
     "MediaStoreError",
     "ModelCompleted",
     "ModelStarted",
+    "PollsToolTasks",
+    "QuestionOption",
     "QueuedMessage",
     "ReasoningDelta",
+    "ReconcilesToolCalls",
     "ResolvedToolPolicy",
     "RunnerContractError",
     "SessionAlreadyExistsError",
@@ -166,6 +185,7 @@ __all__ = [
     "SessionSummary",
     "SessionTimeoutError",
     "SessionUnavailableError",
+    "SourceTool",
     "TextDelta",
     "ToolApproval",
     "ToolCallCompleted",
@@ -178,8 +198,16 @@ __all__ = [
     "ToolEffect",
     "ToolExecutionError",
     "ToolExecutionResult",
+    "ToolInputRequested",
+    "ToolListing",
+    "ToolOutcome",
     "ToolOutcomeUnknownError",
     "ToolPolicy",
+    "ToolReconciliation",
+    "ToolSource",
+    "ToolSourceRouter",
+    "ToolSourceUnavailableError",
+    "ToolTaskStarted",
     "TurnCancelled",
     "TurnCompleted",
     "TurnCompletedEvent",
