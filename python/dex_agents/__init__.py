@@ -31,6 +31,7 @@ from dex_agents.errors import (
     ToolDeclarationError,
     ToolExecutionError,
     ToolOutcomeUnknownError,
+    ToolSourceUnavailableError,
     WireFormatError,
 )
 from dex_agents.limits import (
@@ -79,6 +80,9 @@ from dex_agents.session.flow import AgentSessionFlow, create_agent_session_flow
 from dex_agents.session.options import AgentSessionOptions
 from dex_agents.session.worker import AgentWorker
 from dex_agents.texts import OUTCOME_UNKNOWN_TOOL_RESULT
+from dex_agents.tool_sources.contract import BuildsDeferredCalls, SourceTool, ToolSource
+from dex_agents.tool_sources.listing import ListedTool, ToolListing
+from dex_agents.tool_sources.router import ToolSourceRouter
 from dex_agents.tools.builtin import (
     BuiltInTool,
 )
@@ -162,6 +166,7 @@ __all__ = [
     "Answer",
     "ApprovalDecision",
     "AttemptFailedError",
+    "BuildsDeferredCalls",
     "BuiltInTool",
     "DeferredToolCall",
     "DeferredToolExecution",
@@ -181,6 +186,7 @@ __all__ = [
     "InterruptKind",
     "InterruptOpened",
     "InvalidInputError",
+    "ListedTool",
     "LocalDirectoryMediaStore",
     "MediaStore",
     "MediaStoreError",
@@ -208,6 +214,7 @@ __all__ = [
     "SessionTimeoutError",
     "SessionUnavailableError",
     "SettingsUpdated",
+    "SourceTool",
     "SupportsPlanMode",
     "TextDelta",
     "TodoStatus",
@@ -223,11 +230,15 @@ __all__ = [
     "ToolExecutionError",
     "ToolExecutionResult",
     "ToolInputRequested",
+    "ToolListing",
     "ToolOutcome",
     "ToolOutcomeUnknownError",
     "ToolPolicy",
     "ToolReconciliation",
     "ToolSettlement",
+    "ToolSource",
+    "ToolSourceRouter",
+    "ToolSourceUnavailableError",
     "ToolTaskStarted",
     "TurnCancelled",
     "TurnCompleted",

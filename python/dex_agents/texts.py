@@ -48,6 +48,7 @@ __all__ = [
     "tool_call_over_model_call_limit",
     "tool_call_rejected",
     "tool_call_stopped",
+    "tool_cannot_be_called_now",
     "tool_not_available",
     "tool_result_not_json",
     "turn_failed_note",
@@ -219,6 +220,11 @@ def arguments_not_prepared(reason: str) -> str:
 def tool_not_available(tool_name: str) -> str:
     """Why a call that was accepted cannot run any more."""
     return f"the tool {tool_name!r} is not available any more; it was not run"
+
+
+def tool_cannot_be_called_now(tool_name: str) -> str:
+    """What the model reads when the source of a tool could not say what a call would be."""
+    return f"the tool {tool_name!r} cannot be called now; go on without it or try again later"
 
 
 def tool_result_not_json(reason: str) -> str:
