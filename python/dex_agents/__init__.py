@@ -58,6 +58,7 @@ from dex_agents.runner.contract import (
     EditsToolArguments,
     PollsToolTasks,
     ReconcilesToolCalls,
+    SupportsPlanMode,
 )
 from dex_agents.runner.event_writer import AgentEventWriter
 from dex_agents.runner.outcomes import (
@@ -82,6 +83,7 @@ from dex_agents.texts import OUTCOME_UNKNOWN_TOOL_RESULT
 from dex_agents.tool_sources.contract import BuildsDeferredCalls, SourceTool, ToolSource
 from dex_agents.tool_sources.listing import ListedTool, ToolListing
 from dex_agents.tool_sources.router import ToolSourceRouter
+from dex_agents.tools.plan_note import build_plan_note
 from dex_agents.wire.events import (
     AgentEvent,
     InterruptClosed,
@@ -104,6 +106,7 @@ from dex_agents.wire.events import (
 from dex_agents.wire.images import AgentImageReference
 from dex_agents.wire.interrupts import AgentInterrupt, AgentQuestion, QuestionOption
 from dex_agents.wire.messages import AgentMessage, AgentUserMessage, FrameworkMessage, QueuedMessage
+from dex_agents.wire.plans import AgentPlan, PlanTodo
 from dex_agents.wire.sessions import SessionStatus, SessionSummary, TurnOutcome
 from dex_agents.wire.snapshots import AgentSnapshot, SessionProgress
 from dex_agents.wire.tool_calls import (
@@ -131,6 +134,7 @@ __all__ = [
     "AgentImageReference",
     "AgentInterrupt",
     "AgentMessage",
+    "AgentPlan",
     "AgentQuestion",
     "AgentSessionClient",
     "AgentSessionFlow",
@@ -167,6 +171,7 @@ __all__ = [
     "MediaStoreError",
     "ModelCompleted",
     "ModelStarted",
+    "PlanTodo",
     "PollsToolTasks",
     "QuestionOption",
     "QueuedMessage",
@@ -186,6 +191,7 @@ __all__ = [
     "SessionTimeoutError",
     "SessionUnavailableError",
     "SourceTool",
+    "SupportsPlanMode",
     "TextDelta",
     "ToolApproval",
     "ToolCallCompleted",
@@ -221,6 +227,7 @@ __all__ = [
     "__version__",
     "add_agent_usage",
     "build_image_reference",
+    "build_plan_note",
     "build_session_registry",
     "check_image",
     "check_images",

@@ -314,7 +314,7 @@ def _items(fields: Mapping[str, Any], name: str, most: int, where: str = "") -> 
     place = f"{where}.{name}" if where else name
     if not isinstance(value, list) or not value:
         raise BuiltInArgumentsError(f"{place} must be an array with at least one item")
-    items = cast("list[Any]", value)
+    items: list[Any] = list(cast("Sequence[Any]", value))
     if len(items) > most:
         raise BuiltInArgumentsError(f"{place} has {len(items)} items, the limit is {most}")
     return items

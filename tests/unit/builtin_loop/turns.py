@@ -13,7 +13,9 @@ import msgspec
 from dex_agents.builtin_loop import BuiltinLoopAgentRunner, ModelRequest, ScriptedModelReply
 from dex_agents.runner.outcomes import AgentTurnOutcome, DeferredToolCall, ToolCallsRequested, TurnCompleted
 from dex_agents.runner.turn_context import AgentTurnContext, DeferredToolExecution
+from dex_agents.tools.builtin import BuiltInTool
 from dex_agents.wire.messages import AgentMessage, FrameworkMessage
+from dex_agents.wire.plans import AgentPlan, InteractionMode
 from dex_agents.wire.tool_calls import AgentToolCall, ToolCallStatus, ToolEffect, ToolPolicy
 
 NOW = datetime(2026, 1, 1, tzinfo=UTC)
@@ -63,6 +65,9 @@ class Conversation:
     framework_run_state: str | None = None
     events: RecordedEvents = field(default_factory=RecordedEvents)
     tool_policies: Mapping[str, ToolPolicy] = field(default_factory=dict[str, ToolPolicy])
+    built_in_tools: Sequence[BuiltInTool] = ()
+    interaction_mode: InteractionMode = "default"
+    plan: AgentPlan | None = None
 
     @property
     def turn_id(self) -> str:
@@ -112,6 +117,9 @@ class Conversation:
             tool_policies=self.tool_policies,
             default_tool_effect=ToolEffect.UNCLASSIFIED,
             used_tool_call_ids={call.tool_call_id for call in self.calls},
+            built_in_tools=self.built_in_tools,
+            interaction_mode=self.interaction_mode,
+            plan=self.plan,
         )
 
     async def run_model(self, attempt: int = 1) -> AgentTurnOutcome:
@@ -163,6 +171,8 @@ def _record(call: DeferredToolCall, turn_id: str) -> AgentToolCall:
         requested_at=NOW,
         effective_arguments=call.effective_arguments,
         ordered=call.ordered,
+        tool_source_reference=call.tool_source_reference,
+        reconcilable=call.reconcilable,
     )
 
 
