@@ -86,6 +86,7 @@ from dex_agents.tool_sources.router import ToolSourceRouter
 from dex_agents.tools.builtin import (
     BuiltInTool,
 )
+from dex_agents.tools.plan_note import build_plan_note
 from dex_agents.wire.events import (
     AgentEvent,
     InterruptClosed,
@@ -253,6 +254,7 @@ __all__ = [
     "__version__",
     "add_agent_usage",
     "build_image_reference",
+    "build_plan_note",
     "build_session_registry",
     "check_image",
     "check_images",
