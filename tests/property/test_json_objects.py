@@ -17,34 +17,33 @@ from tests.oracles.json_objects import oracle_read
 DEPTH = 5
 
 # Whole tokens, their beginnings, and characters that a reader may treat as one of another kind.
-tokens = st.sampled_from(
-    [
-        *'{}[]:,"\\ \t\n\r/u0129-+.eEtfn\x00\x1f\x7f\xa0\ufeff\u2028\u4f60\U0001f600',
-        *('"a":', '"b":', '{"a":', '"', '""', '"\\', "[[", "]]", "{}", "[]", "[1", ",1", '},"a":{'),
-        *("true", "tru", "false", "null", "nul", "NaN", "Na", "Infinity", "-Infinity", "-Inf", "-NaN"),
-        *("0", "-0", "01", "1.5", "1.", ".5", "1e5", "1E+05", "1e", "1e-", "-", "1e999", "-1e999", "1e-999"),
-        *(
-            "9007199254740993",
-            "18446744073709551616",
-            "1" + "0" * 400,
-            "0.1",
-            "2.5e-324",
-            "1.7976931348623159e308",
-        ),
-        *(
-            "\\n",
-            "\\/",
-            "\\u0041",
-            "\\u00",
-            "\\u00e9",
-            "\\ud83d",
-            "\\ude00",
-            "\\uD83D\\uDE00",
-            "\\ud83d\\u",
-            "\\x",
-        ),
-    ]
-)
+TOKENS = [
+    *'{}[]:,"\\ \t\n\r/u0129-+.eEtfn\x00\x1f\x7f\xa0\ufeff\u2028\u4f60\U0001f600',
+    *('"a":', '"b":', '{"a":', '"', '""', '"\\', "[[", "]]", "{}", "[]", "[1", ",1", '},"a":{'),
+    *("true", "tru", "false", "null", "nul", "NaN", "Na", "Infinity", "-Infinity", "-Inf", "-NaN"),
+    *("0", "-0", "01", "1.5", "1.", ".5", "1e5", "1E+05", "1e", "1e-", "-", "1e999", "-1e999", "1e-999"),
+    *(
+        "9007199254740993",
+        "18446744073709551616",
+        "1" + "0" * 400,
+        "0.1",
+        "2.5e-324",
+        "1.7976931348623159e308",
+    ),
+    *(
+        "\\n",
+        "\\/",
+        "\\u0041",
+        "\\u00",
+        "\\u00e9",
+        "\\ud83d",
+        "\\ude00",
+        "\\uD83D\\uDE00",
+        "\\ud83d\\u",
+        "\\x",
+    ),
+]
+tokens = st.sampled_from(TOKENS)
 token_texts = st.lists(tokens, max_size=24).map("".join)
 
 characters = st.one_of(
