@@ -83,6 +83,9 @@ from dex_agents.texts import OUTCOME_UNKNOWN_TOOL_RESULT
 from dex_agents.tool_sources.contract import BuildsDeferredCalls, SourceTool, ToolSource
 from dex_agents.tool_sources.listing import ListedTool, ToolListing
 from dex_agents.tool_sources.router import ToolSourceRouter
+from dex_agents.tools.builtin import (
+    BuiltInTool,
+)
 from dex_agents.tools.plan_note import build_plan_note
 from dex_agents.wire.events import (
     AgentEvent,
@@ -90,8 +93,10 @@ from dex_agents.wire.events import (
     InterruptOpened,
     ModelCompleted,
     ModelStarted,
+    PlanUpdated,
     ReasoningDelta,
     SessionClosed,
+    SettingsUpdated,
     TextDelta,
     ToolCallCompleted,
     ToolCallProgress,
@@ -104,19 +109,32 @@ from dex_agents.wire.events import (
     UserMessageEvent,
 )
 from dex_agents.wire.images import AgentImageReference
-from dex_agents.wire.interrupts import AgentInterrupt, AgentQuestion, QuestionOption
+from dex_agents.wire.interrupts import (
+    AgentInterrupt,
+    AgentQuestion,
+    InterruptKind,
+    QuestionOption,
+)
 from dex_agents.wire.messages import AgentMessage, AgentUserMessage, FrameworkMessage, QueuedMessage
-from dex_agents.wire.plans import AgentPlan, PlanTodo
+from dex_agents.wire.plans import (
+    AgentPlan,
+    InteractionMode,
+    PlanStatus,
+    PlanTodo,
+    TodoStatus,
+)
 from dex_agents.wire.sessions import SessionStatus, SessionSummary, TurnOutcome
 from dex_agents.wire.snapshots import AgentSnapshot, SessionProgress
 from dex_agents.wire.tool_calls import (
     AgentToolCall,
+    Answer,
     ApprovalDecision,
     ResolvedToolPolicy,
     ToolApproval,
     ToolCallStatus,
     ToolEffect,
     ToolPolicy,
+    ToolSettlement,
 )
 from dex_agents.wire.usage import AgentUsage, add_agent_usage, empty_agent_usage
 
@@ -146,9 +164,11 @@ __all__ = [
     "AgentUsage",
     "AgentUserMessage",
     "AgentWorker",
+    "Answer",
     "ApprovalDecision",
     "AttemptFailedError",
     "BuildsDeferredCalls",
+    "BuiltInTool",
     "DeferredToolCall",
     "DeferredToolExecution",
     "DexAgentsError",
@@ -162,7 +182,9 @@ __all__ = [
     "ImageCheck",
     "ImageValidationError",
     "InMemoryMediaStore",
+    "InteractionMode",
     "InterruptClosed",
+    "InterruptKind",
     "InterruptOpened",
     "InvalidInputError",
     "ListedTool",
@@ -171,7 +193,9 @@ __all__ = [
     "MediaStoreError",
     "ModelCompleted",
     "ModelStarted",
+    "PlanStatus",
     "PlanTodo",
+    "PlanUpdated",
     "PollsToolTasks",
     "QuestionOption",
     "QueuedMessage",
@@ -190,9 +214,11 @@ __all__ = [
     "SessionSummary",
     "SessionTimeoutError",
     "SessionUnavailableError",
+    "SettingsUpdated",
     "SourceTool",
     "SupportsPlanMode",
     "TextDelta",
+    "TodoStatus",
     "ToolApproval",
     "ToolCallCompleted",
     "ToolCallProgress",
@@ -210,6 +236,7 @@ __all__ = [
     "ToolOutcomeUnknownError",
     "ToolPolicy",
     "ToolReconciliation",
+    "ToolSettlement",
     "ToolSource",
     "ToolSourceRouter",
     "ToolSourceUnavailableError",

@@ -47,6 +47,7 @@ __all__ = [
     "plan_note_header",
     "plan_note_task",
     "plan_written",
+    "too_many_continuations",
     "tool_call_beyond_response_limit",
     "tool_call_cancelled",
     "tool_call_failed",
@@ -225,6 +226,11 @@ def turn_failed_note(reason: str) -> str:
 def empty_answer_error(attempts: int) -> str:
     """Why a turn failed when the model kept answering with nothing."""
     return f"the model returned neither text nor a tool call in {attempts} attempts"
+
+
+def too_many_continuations(limit: int) -> str:
+    """Why a turn failed whose application kept continuing it."""
+    return f"the turn reached its limit of {limit} consecutive continuations without a tool call"
 
 
 def arguments_repeat_a_key(key: str) -> str:

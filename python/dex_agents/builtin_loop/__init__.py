@@ -5,6 +5,12 @@ stored items and the requests built from them (`stored_items`, `input_items`), a
 storage lives here: those are the session's. Begin with `definition`, then `runner`.
 """
 
+from dex_agents.builtin_loop.continuation import (
+    MAX_CONSECUTIVE_TURN_CONTINUATIONS,
+    ContinueTurn,
+    TurnContinuation,
+    TurnContinuationContext,
+)
 from dex_agents.builtin_loop.contract import (
     ModelClient,
     ModelInputItem,
@@ -26,8 +32,10 @@ from dex_agents.builtin_loop.tool_call_context import ToolCallContext
 from dex_agents.tool_sources.contract import SourceTool, ToolSource
 
 __all__ = [
+    "MAX_CONSECUTIVE_TURN_CONTINUATIONS",
     "AgentDefinition",
     "BuiltinLoopAgentRunner",
+    "ContinueTurn",
     "FunctionTool",
     "InstructionContext",
     "ModelClient",
@@ -46,6 +54,8 @@ __all__ = [
     "ToolCallContext",
     "ToolChoice",
     "ToolSource",
+    "TurnContinuation",
+    "TurnContinuationContext",
     "create_builtin_agent_session_flow",
     "function_tool",
 ]

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from datetime import timedelta
 from typing import Any, cast, get_args
 
+from dex_agents.builtin_loop.continuation import TurnContinuationHook
 from dex_agents.builtin_loop.contract import ModelClient, ToolChoice
 from dex_agents.builtin_loop.function_tool import FunctionTool
 from dex_agents.errors import InvalidInputError, ToolDeclarationError
@@ -16,7 +17,7 @@ from dex_agents.tool_sources.contract import ToolSource, require_tool_sources
 from dex_agents.tools.builtin import require_built_in_tools
 from dex_agents.wire.tool_calls import ToolEffect, ToolPolicy
 
-__all__ = ["AgentDefinition", "InstructionContext"]
+__all__ = ["AgentDefinition", "InstructionContext", "find_model_client_problem"]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -26,10 +27,12 @@ class InstructionContext:
     Attributes:
         flow_id: The session ID.
         turn_id: The turn, `turn-<n>`.
+        session_settings: The session's settings as they are now; `{}` when there are none.
     """
 
     flow_id: str
     turn_id: str
+    session_settings: Mapping[str, Any] = field(default_factory=dict[str, Any])
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -60,6 +63,11 @@ class AgentDefinition:
         default_tool_effect: The effect of a tool that declares none.
         tool_output_ascii: Whether results that are not strings are stored with characters above ASCII as
             escapes, as `json.dumps` does. `False` keeps them readable, at fewer tokens for most scripts.
+        resolve_model: Chooses the model by the session's settings, for every model call, summary and
+            estimate; sync and free of side effects. `None` uses `model` always. Native output of one provider
+            is not sent to another, so a session may change its model between calls and come back.
+        decide_turn_continuation: Says at the end of each iteration whether the turn ends or goes on; see
+            `continuation`.
     """
 
     name: str
@@ -76,6 +84,8 @@ class AgentDefinition:
     max_model_calls_per_turn: int = 100
     default_tool_effect: ToolEffect = ToolEffect.UNCLASSIFIED
     tool_output_ascii: bool = True
+    resolve_model: Callable[[Mapping[str, Any]], ModelClient] | None = None
+    decide_turn_continuation: TurnContinuationHook | None = None
 
     def __post_init__(self) -> None:
         """Check every field and keep copies of the collections.
@@ -109,6 +119,9 @@ def _require_valid(definition: AgentDefinition) -> None:
         raise InvalidInputError(
             "default_tool_effect", f"{definition.default_tool_effect!r} is no tool effect"
         )
+    for hook in ("resolve_model", "decide_turn_continuation"):
+        if getattr(definition, hook) is not None and not callable(getattr(definition, hook)):
+            raise InvalidInputError(hook, "must be a function")
     _require_valid_session(definition)
     names: set[str] = set()
     for tool in definition.tools:
@@ -146,9 +159,15 @@ def _require_valid_session(definition: AgentDefinition) -> None:
 
 
 def _require_model_client(model: Any) -> None:
+    problem = find_model_client_problem(model)
+    if problem is not None:
+        raise InvalidInputError("model", problem)
+
+
+def find_model_client_problem(model: Any) -> str | None:
+    """Return what keeps a value from being a `ModelClient`, or `None`."""
     for attribute in ("provider", "api"):
         value = getattr(model, attribute, None)
         if not isinstance(value, str) or not value:
-            raise InvalidInputError("model", f"{attribute} must be text that is not empty")
-    if not callable(getattr(model, "generate", None)):
-        raise InvalidInputError("model", "it has no method generate")
+            return f"{attribute} must be text that is not empty"
+    return None if callable(getattr(model, "generate", None)) else "it has no method generate"

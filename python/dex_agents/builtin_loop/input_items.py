@@ -41,6 +41,7 @@ __all__ = [
     "build_model_output_message",
     "build_tool_result_message",
     "build_user_text_message",
+    "find_latest_output",
     "find_open_calls",
 ]
 
@@ -119,6 +120,15 @@ def build_tool_result_message(call: StoredToolCall, output: str) -> FrameworkMes
         tool_arguments=call.arguments,
         tool_output=healed,
     )
+
+
+def find_latest_output(messages: Sequence[AgentMessage | FrameworkMessage]) -> StoredModelOutput:
+    """Return the latest answer of a model; an empty one when there is none."""
+    for message in reversed(messages):
+        item = decode_stored_item(message)
+        if isinstance(item, StoredModelOutput):
+            return item
+    return StoredModelOutput()
 
 
 def find_open_calls(messages: Sequence[AgentMessage | FrameworkMessage]) -> tuple[StoredToolCall, ...]:

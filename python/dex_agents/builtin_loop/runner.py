@@ -4,22 +4,37 @@ from __future__ import annotations
 
 from collections.abc import Generator, Sequence
 from contextlib import contextmanager
-from typing import Any, Final
+from typing import Any, Final, cast
 
 import msgspec
 
 from dex_agents import limits, texts
+from dex_agents.builtin_loop.continuation import (
+    MAX_CONSECUTIVE_TURN_CONTINUATIONS,
+    ContinueTurn,
+    TurnContinuation,
+    TurnContinuationContext,
+    ask_continuation_hook,
+)
 from dex_agents.builtin_loop.contract import (
+    ModelClient,
+    ModelOutputItem,
     ModelRequest,
     ModelResponse,
     ModelToolCall,
+    ModelToolResultItem,
 )
-from dex_agents.builtin_loop.definition import AgentDefinition, InstructionContext
+from dex_agents.builtin_loop.definition import (
+    AgentDefinition,
+    InstructionContext,
+    find_model_client_problem,
+)
 from dex_agents.builtin_loop.input_items import (
     build_input_items,
     build_model_output_message,
     build_tool_result_message,
     build_user_text_message,
+    find_latest_output,
     find_open_calls,
 )
 from dex_agents.builtin_loop.offered_tools import NO_TOOLS, AgentTools, OfferedTools
@@ -45,6 +60,7 @@ from dex_agents.runner.outcomes import (
     ToolReconciliation,
     ToolTaskStarted,
     TurnCompleted,
+    TurnContinued,
 )
 from dex_agents.runner.turn_context import AgentTurnContext, DeferredToolExecution
 from dex_agents.tool_sources.router import build_missing_tool_error
@@ -52,7 +68,7 @@ from dex_agents.tools.plan_note import build_plan_note
 from dex_agents.tools.results import describe_tool_result
 from dex_agents.wire.messages import AgentMessage, FrameworkMessage
 from dex_agents.wire.tool_calls import AgentToolCall
-from dex_agents.wire.usage import empty_agent_usage
+from dex_agents.wire.usage import AgentUsage, empty_agent_usage
 
 __all__ = ["BuiltinLoopAgentRunner"]
 
@@ -60,14 +76,16 @@ _NOT_FOR_THE_SDK: Final = (TypeError, ValueError, SystemExit)
 _KEPT_BYTES_OF_LONG_ARGUMENTS: Final = 16 * 1024
 
 
-class _RunState(msgspec.Struct, frozen=True):
+class _RunState(msgspec.Struct, frozen=True, omit_defaults=True):
     """`framework_run_state`: what one model call of a turn leaves for the next.
 
     Attributes:
         model_calls: Calls of the turn whose answer was committed.
+        consecutive_continuations: Continued answers since the turn began or called a tool.
     """
 
-    model_calls: int = 0
+    model_calls: int
+    consecutive_continuations: int = 0
 
 
 class EmptyModelAnswerError(RuntimeError):
@@ -100,7 +118,7 @@ class BuiltinLoopAgentRunner:
             Runs inside `RunModel`. A crash or an exception repeats the model call from the same committed
             state. An answer with neither text nor calls fails the attempt; the last one fails the turn.
         """
-        model_calls = _decode_run_state(turn.framework_run_state).model_calls
+        state = _decode_run_state(turn.framework_run_state)
         results = self._build_result_messages(turn)
         taken = self._tools.find_taken_name(turn)
         if taken is not None:
@@ -109,10 +127,16 @@ class BuiltinLoopAgentRunner:
                 usage=empty_agent_usage(),
                 turn_error=texts.built_in_tool_name_taken(taken),
             )
-        offers_tools = model_calls < self._definition.max_model_calls_per_turn
+        offers_tools = state.model_calls < self._definition.max_model_calls_per_turn
         with _application_errors():
+            decision = await self._decide_after_tools(turn, results)
+            if decision == "end":
+                return TurnCompleted(new_messages=results, usage=empty_agent_usage())
+            if isinstance(decision, ContinueTurn):
+                results = (*results, build_user_text_message(decision.message))
+            model = self._resolve_model(turn)
             offered = await self._tools.offer(turn) if offers_tools else NO_TOOLS
-            response = await self._call_model(turn, results, offered)
+            response = await self._call_model(turn, model, results, offered)
         usage = msgspec.structs.replace(response.usage, model_calls=1)
         text = replace_lone_surrogates(response.text)
         if not response.tool_calls and not text.strip():
@@ -124,21 +148,21 @@ class BuiltinLoopAgentRunner:
         calls = _build_stored_calls(turn, response.tool_calls)
         output = build_model_output_message(
             StoredModelOutput(
-                provider=self._definition.model.provider,
-                api=self._definition.model.api,
+                provider=model.provider,
+                api=model.api,
                 item=build_native_item(response.item),
                 text=text if text.strip() else "",
                 tool_calls=calls,
             )
         )
         if not calls:
-            return TurnCompleted(new_messages=(*results, output), usage=usage)
+            return await self._follow_answer(turn, state, text, (*results, output), usage)
         if not offers_tools:
             refusal = texts.tool_call_over_model_call_limit(self._definition.max_model_calls_per_turn)
             refused = [build_tool_result_message(call, refusal) for call in calls]
             return TurnCompleted(new_messages=(*results, output, *refused), usage=usage)
         return ToolCallsRequested(
-            framework_run_state=msgspec.json.encode(_RunState(model_calls + 1)).decode(),
+            framework_run_state=_encode_run_state(_RunState(state.model_calls + 1)),
             tool_calls=tuple(
                 self._tools.build_deferred_call(turn, offered, call, asked.arguments, index)
                 for index, (call, asked) in enumerate(zip(calls, response.tool_calls, strict=True))
@@ -264,10 +288,89 @@ class BuiltinLoopAgentRunner:
         except ArgumentsProblemError as problem:
             raise InvalidInputError("arguments", str(problem)) from None
 
+    async def _decide_after_tools(
+        self, turn: AgentTurnContext, results: Sequence[FrameworkMessage]
+    ) -> TurnContinuation:
+        if not results or self._definition.decide_turn_continuation is None:
+            return "default"
+        turn_messages = [message for message in turn.messages if message.turn_id == turn.turn_id]
+        output = find_latest_output(turn_messages)
+        model_call_ids = {call.tool_call_id: call.model_call_id for call in output.tool_calls}
+        records = (turn.recorded_tool_call(message.tool_call_id or "") for message in results)
+        return await self._ask_hook(
+            turn,
+            ModelOutputItem(output.text or "", tuple(map(_as_model_call, output.tool_calls))),
+            tuple(
+                ModelToolResultItem(
+                    model_call_ids.get(message.tool_call_id or "", ""),
+                    message.tool_name or "",
+                    message.tool_output or "",
+                )
+                for message in results
+            ),
+            tuple(record for record in records if record is not None),
+        )
+
+    async def _follow_answer(
+        self,
+        turn: AgentTurnContext,
+        state: _RunState,
+        text: str,
+        new_messages: tuple[FrameworkMessage, ...],
+        usage: AgentUsage,
+    ) -> TurnCompleted | TurnContinued:
+        try:
+            decision = await self._ask_hook(turn, ModelOutputItem(text))
+        except _NOT_FOR_THE_SDK as error:
+            raise AttemptFailedError(f"{type(error).__qualname__}: {error}") from error
+        if not isinstance(decision, ContinueTurn):
+            return TurnCompleted(new_messages=new_messages, usage=usage)
+        if state.consecutive_continuations >= MAX_CONSECUTIVE_TURN_CONTINUATIONS:
+            return TurnCompleted(
+                new_messages=new_messages,
+                usage=usage,
+                turn_error=texts.too_many_continuations(MAX_CONSECUTIVE_TURN_CONTINUATIONS),
+            )
+        going_on = _RunState(state.model_calls + 1, state.consecutive_continuations + 1)
+        return TurnContinued(
+            framework_run_state=_encode_run_state(going_on),
+            new_messages=(*new_messages, build_user_text_message(decision.message)),
+            usage=usage,
+        )
+
+    async def _ask_hook(
+        self,
+        turn: AgentTurnContext,
+        output: ModelOutputItem,
+        tool_results: tuple[ModelToolResultItem, ...] = (),
+        tool_calls: tuple[AgentToolCall, ...] = (),
+    ) -> TurnContinuation:
+        iteration = TurnContinuationContext(
+            flow_id=turn.flow_id,
+            turn_id=turn.turn_id,
+            session_settings=turn.session_settings,
+            model_output=(output,),
+            tool_results=tool_results,
+            tool_calls=tool_calls,
+        )
+        return await ask_continuation_hook(self._definition.decide_turn_continuation, iteration)
+
+    def _resolve_model(self, turn: AgentTurnContext) -> ModelClient:
+        if self._definition.resolve_model is None:
+            return self._definition.model
+        model: Any = self._definition.resolve_model(turn.session_settings)
+        problem = find_model_client_problem(model)
+        if problem is not None:
+            raise RunnerContractError(f"resolve_model returned a {type(model).__name__}: {problem}")
+        return cast("ModelClient", model)
+
     async def _call_model(
-        self, turn: AgentTurnContext, results: Sequence[FrameworkMessage], offered: OfferedTools
+        self,
+        turn: AgentTurnContext,
+        model: ModelClient,
+        results: Sequence[FrameworkMessage],
+        offered: OfferedTools,
     ) -> ModelResponse:
-        model = self._definition.model
         request = ModelRequest(
             instructions=self._build_instructions(turn),
             items=build_input_items(
@@ -289,7 +392,11 @@ class BuiltinLoopAgentRunner:
     def _build_instructions(self, turn: AgentTurnContext) -> str:
         instructions = self._definition.instructions
         if not isinstance(instructions, str):
-            written: Any = instructions(InstructionContext(flow_id=turn.flow_id, turn_id=turn.turn_id))
+            written: Any = instructions(
+                InstructionContext(
+                    flow_id=turn.flow_id, turn_id=turn.turn_id, session_settings=turn.session_settings
+                )
+            )
             if not isinstance(written, str):
                 raise RunnerContractError(f"instructions returned a {type(written).__name__}, not text")
             instructions = written
@@ -341,11 +448,19 @@ def _with_plan_note(turn: AgentTurnContext) -> list[AgentMessage | FrameworkMess
 
 def _decode_run_state(text: str | None) -> _RunState:
     if text is None:
-        return _RunState()
+        return _RunState(0)
     try:
         return msgspec.json.decode(text, type=_RunState)
     except msgspec.MsgspecError as error:
         raise WireFormatError("BuiltinLoopRunState", str(error)) from None
+
+
+def _encode_run_state(state: _RunState) -> str:
+    return msgspec.json.encode(state).decode()
+
+
+def _as_model_call(call: StoredToolCall) -> ModelToolCall:
+    return ModelToolCall(call.model_call_id, call.tool_name, call.arguments)
 
 
 def _build_stored_calls(turn: AgentTurnContext, asked: Sequence[ModelToolCall]) -> tuple[StoredToolCall, ...]:

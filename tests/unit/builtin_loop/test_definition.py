@@ -39,6 +39,8 @@ def test_the_defaults_are_those_of_the_documentation() -> None:
         "max_model_calls_per_turn": 100,
         "default_tool_effect": ToolEffect.UNCLASSIFIED,
         "tool_output_ascii": True,
+        "resolve_model": None,
+        "decide_turn_continuation": None,
     }
 
 

@@ -65,6 +65,7 @@ class Conversation:
     framework_run_state: str | None = None
     events: RecordedEvents = field(default_factory=RecordedEvents)
     tool_policies: Mapping[str, ToolPolicy] = field(default_factory=dict[str, ToolPolicy])
+    session_settings: Mapping[str, Any] = field(default_factory=dict[str, Any])
     built_in_tools: Sequence[BuiltInTool] = ()
     interaction_mode: InteractionMode = "default"
     plan: AgentPlan | None = None
@@ -117,6 +118,7 @@ class Conversation:
             tool_policies=self.tool_policies,
             default_tool_effect=ToolEffect.UNCLASSIFIED,
             used_tool_call_ids={call.tool_call_id for call in self.calls},
+            session_settings=self.session_settings,
             built_in_tools=self.built_in_tools,
             interaction_mode=self.interaction_mode,
             plan=self.plan,

@@ -12,19 +12,27 @@ from dex_agents.errors import RunnerContractError
 from dex_agents.runner.outcomes import AgentTurnOutcome, ToolCallsRequested, TurnCompleted, TurnContinued
 from dex_agents.runner.turn_context import AgentTurnContext
 from dex_agents.session.flow_graph import FlowGraph
-from dex_agents.session.persistence import FINISHED_CALLS, response_instance
+from dex_agents.session.persistence import FINISHED_CALLS, SETTINGS, get_stored, response_instance
 from dex_agents.session.runtime import SessionRuntime
 from dex_agents.session.state import TurnView
 from dex_agents.session.steps.commit import commit_change
 from dex_agents.session.steps.event_stream import StepEvents, step_events
 from dex_agents.session.steps.failures import describe_failure
+from dex_agents.session.steps.joining import load_joining
 from dex_agents.session.steps.liveness import heartbeats
 from dex_agents.session.steps.session_step import SessionStep
 from dex_agents.session.steps.turn_loading import load_record, load_turn
+from dex_agents.session.transitions.joining import JoiningMessage, number_joined
 from dex_agents.session.transitions.messages import as_framework_message
-from dex_agents.session.transitions.turns import decide_model_outcome, fail_turn, used_tool_call_ids
-from dex_agents.wire.events import ModelStarted
+from dex_agents.session.transitions.turns import (
+    decide_model_outcome,
+    fail_turn,
+    used_tool_call_ids,
+    with_settings_revision,
+)
+from dex_agents.wire.events import ModelStarted, SettingsUpdated
 from dex_agents.wire.messages import FrameworkMessage
+from dex_agents.wire.settings import SessionSettings
 from dex_agents.wire.step_inputs import TurnStepInput
 
 __all__ = ["FailTurn", "ResumeTurn", "RunModel", "closing_messages"]
@@ -36,9 +44,9 @@ class RunModel(SessionStep[TurnStepInput]):
     """Makes at most one model call.
 
     Durability:
-        Built from committed state alone, so an attempt that is lost is repeated: the same call, at most
-        `limits.MAX_MODEL_CALL_ATTEMPTS` times. Its answer, the records of the calls it asks for, and the
-        Steps that run them are one commit.
+        Built from committed state and from what was accepted to join the turn, so an attempt that is lost is
+        repeated: the same call, at most `limits.MAX_MODEL_CALL_ATTEMPTS` times. Its answer, the records of
+        the calls it asks for, and the Steps that run them are one commit.
     """
 
     def __init__(self, runtime: SessionRuntime, graph: FlowGraph) -> None:
@@ -51,28 +59,61 @@ class RunModel(SessionStep[TurnStepInput]):
         view = load_turn(context, input.turn_number)
         if view is None or view.turn.response_index != input.response_index:
             return dead_end()
+        joining = load_joining(context, self._runtime.runner)
+        settings = get_stored(SETTINGS, context)
         with step_events(context, self._runtime, view.turn.turn_id) as events:
+            events.write_all(joining.events)
+            if settings is not None and settings.revision != view.record.settings_revision:
+                events.write(SettingsUpdated(revision=settings.revision))
+                view = with_settings_revision(view, settings.revision)
             events.write(ModelStarted())
             async with heartbeats(context):
-                outcome = await self._runtime.runner.run_model_step(self._turn_context(context, view, events))
-            change = decide_model_outcome(view, _require_outcome(outcome), self._runtime.clock())
+                outcome = await self._runtime.runner.run_model_step(
+                    self._turn_context(context, view, joining.messages, settings, events)
+                )
+            change = decide_model_outcome(
+                view,
+                _require_outcome(outcome),
+                self._runtime.clock(),
+                rules=self._runtime.rules,
+                joining=joining.messages,
+            )
             events.write_all(change.events)
+        joining.take(context)
         commit_change(context, change, loaded_messages=view.messages)
         return self._graph.follow(change, change.record.turn or view.turn)
 
-    def _turn_context(self, context: AsyncContext, view: TurnView, events: StepEvents) -> AgentTurnContext:
+    def _turn_context(
+        self,
+        context: AsyncContext,
+        view: TurnView,
+        joining: Sequence[JoiningMessage],
+        settings: SessionSettings | None,
+        events: StepEvents,
+    ) -> AgentTurnContext:
         options = self._runtime.options
+        joined = number_joined(
+            (),
+            joining,
+            next_sequence=view.record.next_sequence,
+            turn_id=view.turn.turn_id,
+            now=self._runtime.clock(),
+        )
         return AgentTurnContext(
             flow_id=context.flow_id,
             turn_id=view.turn.turn_id,
             attempt=context.attempt,
-            messages=view.messages,
+            messages=(*view.messages, *joined),
             framework_run_state=view.turn.framework_run_state,
             tool_calls=view.tool_calls,
             events=events,
             tool_policies=options.tool_policies,
             default_tool_effect=options.default_tool_effect,
             used_tool_call_ids=used_tool_call_ids(view),
+            session_settings={} if settings is None else settings.values,
+            interaction_mode="plan" if view.turn.plan_mode else "default",
+            plan=view.plan,
+            built_in_tools=self._runtime.built_in_tools,
         )
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dex import Context
 
 from dex_agents.errors import WireFormatError
-from dex_agents.session.persistence import MESSAGES, RECORD, TOOL_CALLS, get_stored, get_stored_instance
+from dex_agents.session.persistence import MESSAGES, PLAN, RECORD, TOOL_CALLS, get_stored, get_stored_instance
 from dex_agents.session.state import TurnView
 from dex_agents.wire.messages import AgentMessage
 from dex_agents.wire.sessions import SessionRecord
@@ -58,4 +58,5 @@ def load_turn(context: Context, turn_number: int) -> TurnView | None:
         turn=turn,
         messages=load_messages(context),
         tool_calls=tuple(load_tool_call(context, one) for one in turn.tool_call_ids),
+        plan=get_stored(PLAN, context),
     )
