@@ -52,11 +52,18 @@ from dex_agents.media.references import (
     validate_image_references,
     verify_image_bytes,
 )
-from dex_agents.runner.contract import AgentFrameworkRunner, EditsToolArguments
+from dex_agents.runner.contract import (
+    AgentFrameworkRunner,
+    CompactsContext,
+    ContextSummaryRequest,
+    EditsToolArguments,
+)
 from dex_agents.runner.event_writer import AgentEventWriter
 from dex_agents.runner.outcomes import (
     AgentTurnOutcome,
     DeferredToolCall,
+    ModelCallMetadata,
+    SummarizedContext,
     ToolCallsRequested,
     ToolExecutionResult,
     TurnCompleted,
@@ -64,13 +71,17 @@ from dex_agents.runner.outcomes import (
 )
 from dex_agents.runner.turn_context import AgentTurnContext, DeferredToolExecution
 from dex_agents.session.client import AgentSessionClient, WaitingSession
+from dex_agents.session.compaction import CompactionPolicy
 from dex_agents.session.events import SessionEvents
 from dex_agents.session.flow import AgentSessionFlow, create_agent_session_flow
 from dex_agents.session.options import AgentSessionOptions
+from dex_agents.session.spend import SpendCheck, SpendLimiter, SpendRefused
 from dex_agents.session.worker import AgentWorker
 from dex_agents.texts import OUTCOME_UNKNOWN_TOOL_RESULT
+from dex_agents.wire.context import ContextSummary
 from dex_agents.wire.events import (
     AgentEvent,
+    ContextCompacted,
     InterruptClosed,
     InterruptOpened,
     ModelCompleted,
@@ -93,6 +104,7 @@ from dex_agents.wire.interrupts import AgentInterrupt
 from dex_agents.wire.messages import AgentMessage, AgentUserMessage, FrameworkMessage, QueuedMessage
 from dex_agents.wire.sessions import SessionStatus, SessionSummary, TurnOutcome
 from dex_agents.wire.snapshots import AgentSnapshot, SessionProgress
+from dex_agents.wire.spend import SpendReport
 from dex_agents.wire.tool_calls import (
     AgentToolCall,
     ApprovalDecision,
@@ -102,7 +114,7 @@ from dex_agents.wire.tool_calls import (
     ToolEffect,
     ToolPolicy,
 )
-from dex_agents.wire.usage import AgentUsage, add_agent_usage, empty_agent_usage
+from dex_agents.wire.usage import AgentUsage, ModelUsage, add_agent_usage, empty_agent_usage
 
 __version__: Final = "0.5.0"
 
@@ -130,6 +142,11 @@ __all__ = [
     "AgentWorker",
     "ApprovalDecision",
     "AttemptFailedError",
+    "CompactionPolicy",
+    "CompactsContext",
+    "ContextCompacted",
+    "ContextSummary",
+    "ContextSummaryRequest",
     "DeferredToolCall",
     "DeferredToolExecution",
     "DexAgentsError",
@@ -149,8 +166,10 @@ __all__ = [
     "LocalDirectoryMediaStore",
     "MediaStore",
     "MediaStoreError",
+    "ModelCallMetadata",
     "ModelCompleted",
     "ModelStarted",
+    "ModelUsage",
     "QueuedMessage",
     "ReasoningDelta",
     "ResolvedToolPolicy",
@@ -166,6 +185,11 @@ __all__ = [
     "SessionSummary",
     "SessionTimeoutError",
     "SessionUnavailableError",
+    "SpendCheck",
+    "SpendLimiter",
+    "SpendRefused",
+    "SpendReport",
+    "SummarizedContext",
     "TextDelta",
     "ToolApproval",
     "ToolCallCompleted",

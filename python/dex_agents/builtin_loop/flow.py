@@ -21,7 +21,8 @@ def create_builtin_agent_session_flow(
     Args:
         definition: The agent; its tool policies and its default effect become the session's.
         flow_type: Names this kind of agent on the engine; Workers with the same name share its sessions.
-        options: The session's other options, such as time limits.
+        options: The session's other options, such as time limits; its compaction and its spend limiter are
+            used where the definition has none.
 
     Raises:
         InvalidInputError: `flow_type` is blank, or `options` has tool policies or a default effect of its
@@ -39,5 +40,7 @@ def create_builtin_agent_session_flow(
             chosen,
             tool_policies=definition.tool_policies,
             default_tool_effect=definition.default_tool_effect,
+            compaction=definition.compaction or chosen.compaction,
+            spend_limiter=definition.spend_limiter or chosen.spend_limiter,
         ),
     )

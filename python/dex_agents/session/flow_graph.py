@@ -28,6 +28,7 @@ from dex import (
     go_to_many,
 )
 
+from dex_agents.errors import RunnerContractError
 from dex_agents.limits import (
     MAX_MODEL_CALL_ATTEMPTS,
     MAX_TOOL_CALL_ATTEMPTS,
@@ -35,18 +36,21 @@ from dex_agents.limits import (
 )
 from dex_agents.session.options import AgentSessionOptions
 from dex_agents.session.persistence import (
+    CONTEXT_SUMMARY,
     EARLIER_WRITES,
     FINISHED_CALLS,
     INBOX,
+    LATEST_SUMMARY,
     MESSAGES,
     RUNNING_TURN,
     TOOL_CALLS,
     TOOL_DECISIONS,
     TURN_GATE,
+    chunk_instance,
     map_instance,
 )
 from dex_agents.session.state import CallModel, SessionChange, StartToolCalls, ToolStart, WaitForUser
-from dex_agents.wire.sessions import AgentTurnState
+from dex_agents.wire.sessions import AgentTurnState, SessionRecord
 from dex_agents.wire.step_inputs import IdleStepInput, ToolStepInput, TurnStepInput
 from dex_agents.wire.tool_calls import ToolEffect
 
@@ -104,17 +108,18 @@ class FlowGraph:
         """The Steps in which a tool runs, and the one that records its failure."""
         return (self._steps.call_tool, self._steps.call_single_attempt_tool, self._steps.record_tool_failure)
 
-    def follow(self, change: SessionChange, turn: AgentTurnState) -> StepDecision:
+    def follow(self, change: SessionChange, record: SessionRecord) -> StepDecision:
         """Return the decision that follows a change.
 
         Args:
             change: What is being committed.
-            turn: The turn as it becomes; for `WaitForUser` the turn that ended.
+            record: The record as `commit_change` wrote it.
         """
         match change.next_step:
             case CallModel():
-                return go_to_many(self.call_model(turn))
+                return go_to_many(self.call_model(record))
             case StartToolCalls(starts):
+                turn = change.running_turn
                 return go_to_many(
                     *(self._start_tool(start, turn) for start in starts), self._join(turn, len(starts))
                 )
@@ -138,14 +143,23 @@ class FlowGraph:
         options = StepOptions(execute_retry=UNTIL_IT_WORKS, execute_load_channels=(INBOX,))
         return StepMovement(self._steps.close_session, IdleStepInput(), options=options)
 
-    def call_model(self, turn: AgentTurnState) -> StepMovement[TurnStepInput]:
-        """Call the model with everything that is stored."""
-        calls = _loads(turn.tool_call_ids)
+    def call_model(self, record: SessionRecord) -> StepMovement[TurnStepInput]:
+        """Call the model with everything that it reads; what a summary covers stays where it is.
+
+        Raises:
+            RunnerContractError: No turn runs.
+        """
+        turn = record.turn
+        if turn is None:
+            raise RunnerContractError("no turn runs that could call a model")
+        instances = (*_loads(turn.tool_call_ids), *_context_loads(record))
+        # Without a summary everything is read, and one load says so for any number of chunks.
+        maps = () if record.chunks else (MESSAGES,)
         on_failure = StepOptions(
             execute_retry=UNTIL_IT_WORKS,
-            execute_load_attribute_maps=(MESSAGES,),
+            execute_load_attribute_maps=maps,
             execute_load_channels=(RUNNING_TURN,),
-            execute_load_attribute_map_instances=calls,
+            execute_load_attribute_map_instances=instances,
         )
         options = StepOptions(
             execute_method_timeout=self._options.model_call_timeout,
@@ -155,9 +169,9 @@ class FlowGraph:
                 maximum_attempts=MAX_MODEL_CALL_ATTEMPTS,
                 total_duration=UNTIL_IT_WORKS.total_duration,
             ),
-            execute_load_attribute_maps=(MESSAGES,),
+            execute_load_attribute_maps=maps,
             execute_load_channels=(RUNNING_TURN,),
-            execute_load_attribute_map_instances=calls,
+            execute_load_attribute_map_instances=instances,
         ).on_execute_failure_proceed_to(self._steps.fail_turn, on_failure)
         return StepMovement(
             self._steps.run_model, TurnStepInput(turn.number, turn.response_index), options=options
@@ -171,7 +185,7 @@ class FlowGraph:
             wait_for_retry=UNTIL_IT_WORKS,
             execute_retry=UNTIL_IT_WORKS,
             wait_for_load_attribute_maps=(TOOL_CALLS,),
-            execute_load_attribute_maps=(MESSAGES, TOOL_CALLS),
+            execute_load_attribute_maps=(MESSAGES, TOOL_CALLS, CONTEXT_SUMMARY),
             execute_load_channels=(RUNNING_TURN,),
             execute_load_channel_maps=(FINISHED_CALLS, TOOL_DECISIONS, EARLIER_WRITES),
         )
@@ -248,6 +262,11 @@ class FlowGraph:
         options = StepOptions(wait_for_retry=UNTIL_IT_WORKS, execute_retry=UNTIL_IT_WORKS)
         step = TurnStepInput(turn.number, turn.response_index, calls_to_join=calls)
         return StepMovement(self._steps.resume_turn, step, options=options)
+
+
+def _context_loads(record: SessionRecord) -> tuple[AttributeMapLoad, ...]:
+    chunks = tuple(MESSAGES.load(chunk_instance(key)) for key in record.chunks)
+    return (*chunks, CONTEXT_SUMMARY.load(LATEST_SUMMARY)) if record.summary_revision else chunks
 
 
 def _loads(tool_call_ids: Iterable[str]) -> tuple[AttributeMapLoad, ...]:

@@ -14,6 +14,7 @@ from dex_agents.session.flow_graph import FlowGraph
 from dex_agents.session.input_checks import find_text_refusal
 from dex_agents.session.persistence import (
     CLOSING,
+    CONTEXT_SUMMARY,
     INBOX,
     INTERRUPTS,
     MESSAGES,
@@ -31,7 +32,7 @@ from dex_agents.session.persistence import (
     message_receipt_id,
 )
 from dex_agents.session.runtime import SessionRuntime
-from dex_agents.session.steps.turn_loading import load_messages, load_tool_call
+from dex_agents.session.steps.turn_loading import load_messages, load_summary, load_tool_call
 from dex_agents.wire.messages import QueuedMessage
 from dex_agents.wire.rpc_values import (
     CancelTurnRequest,
@@ -138,7 +139,7 @@ class SessionRpcs:
             return _APPLIED
         return self._begin_cancelling(context, turn, input.request_id)
 
-    @rpc(load_attribute_maps=(MESSAGES, TOOL_CALLS, INTERRUPTS), load_channels=(INBOX,))
+    @rpc(load_attribute_maps=(MESSAGES, TOOL_CALLS, CONTEXT_SUMMARY, INTERRUPTS), load_channels=(INBOX,))
     def get_agent_snapshot(self, context: Context) -> RPCResult[AgentSnapshot]:
         """Return everything, as of one commit; also after the session closed."""
         progress = _progress(context)
@@ -158,6 +159,8 @@ class SessionRpcs:
                 turn_id=progress.turn_id,
                 last_turn_outcome=record.last_turn_outcome,
                 last_turn_error=record.last_turn_error,
+                context_summary=load_summary(context, record),
+                dropped_messages=record.dropped_messages,
             )
         )
 

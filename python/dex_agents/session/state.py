@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 from dex_agents.errors import RunnerContractError
+from dex_agents.wire.context import ContextSummary
 from dex_agents.wire.events import AgentEvent
 from dex_agents.wire.interrupts import AgentInterrupt
 from dex_agents.wire.messages import AgentMessage
@@ -31,18 +32,22 @@ class TurnView:
     Attributes:
         record: The session.
         turn: `record.turn`, which is not `None` here.
-        messages: Every stored message in sequence order.
+        messages: Every stored message that no summary covers, in sequence order.
         tool_calls: The turn's records, in the order in which the calls were asked.
+        summary: What stands for the messages before, or `None`.
+        chunks: First sequence numbers of the chunks that hold `messages`.
     """
 
     record: SessionRecord
     turn: AgentTurnState
     messages: Sequence[AgentMessage]
     tool_calls: Sequence[AgentToolCall]
+    summary: ContextSummary | None = None
+    chunks: tuple[int, ...] = ()
 
     @property
     def turn_messages(self) -> tuple[AgentMessage, ...]:
-        """This turn's messages: the user's, and what the runner stored since."""
+        """This turn's messages that no summary covers: the user's, and what the runner stored since."""
         return tuple(message for message in self.messages if message.sequence >= self.turn.first_sequence)
 
     @property
@@ -106,6 +111,7 @@ class SessionChange:
         opened_interrupts: Questions to a person.
         closed_interrupts: IDs of questions that fell away.
         events: For live viewers.
+        context_summary: A new summary, or `None` to leave it.
     """
 
     record: SessionRecord
@@ -116,6 +122,7 @@ class SessionChange:
     opened_interrupts: tuple[AgentInterrupt, ...] = ()
     closed_interrupts: tuple[str, ...] = ()
     events: tuple[AgentEvent, ...] = ()
+    context_summary: ContextSummary | None = None
 
     @property
     def ends_turn(self) -> bool:

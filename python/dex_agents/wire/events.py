@@ -13,6 +13,7 @@ from dex_agents.wire.usage import AgentUsage
 
 __all__ = [
     "AgentEvent",
+    "ContextCompacted",
     "InterruptClosed",
     "InterruptOpened",
     "ModelCompleted",
@@ -169,6 +170,18 @@ class InterruptClosed(_Event, frozen=True, tag="interrupt_closed"):
     decision: ApprovalDecision | None = None
 
 
+class ContextCompacted(_Event, frozen=True, tag="context_compacted"):
+    """A summary took the place of earlier messages in the model's input; they stay in the transcript.
+
+    Attributes:
+        revision: Of the summary, from 1.
+        covered_through: The sequence number of the last message that it covers.
+    """
+
+    revision: int
+    covered_through: int
+
+
 class TurnCompletedEvent(_Event, frozen=True, tag="turn_completed"):
     """The turn ended with an answer."""
 
@@ -204,6 +217,7 @@ AgentEvent = (
     | ToolCallCompleted
     | InterruptOpened
     | InterruptClosed
+    | ContextCompacted
     | TurnCompletedEvent
     | TurnFailed
     | TurnCancelled

@@ -6,6 +6,7 @@ from datetime import datetime
 
 import msgspec
 
+from dex_agents.wire.context import ContextSummary
 from dex_agents.wire.interrupts import AgentInterrupt
 from dex_agents.wire.messages import AgentMessage, QueuedMessage
 from dex_agents.wire.sessions import SessionStatus, TurnOutcome
@@ -22,7 +23,7 @@ class AgentSnapshot(msgspec.Struct, frozen=True, omit_defaults=True):
         session_id: The session.
         status: `idle`, `running` or `closed`.
         turn_count: Turns begun so far.
-        messages: Every stored message in sequence order.
+        messages: Every stored message in sequence order, those that a summary covers included.
         tool_calls: Every tool call record in the order in which the calls were asked.
         interrupts: What waits on a person, oldest first.
         queued_messages: Messages accepted and not yet taken by a turn, oldest first.
@@ -33,6 +34,9 @@ class AgentSnapshot(msgspec.Struct, frozen=True, omit_defaults=True):
         last_turn_error: Why, when it failed.
         event_cursor: A position in the event stream from before this snapshot was taken: events read from
             it leave nothing out.
+        context_summary: What the model reads in place of the messages that it covers, or `None`.
+        dropped_messages: Messages that retention deleted: the ones before the first that is stored. Their
+            tool call records are gone too.
     """
 
     session_id: str
@@ -48,6 +52,8 @@ class AgentSnapshot(msgspec.Struct, frozen=True, omit_defaults=True):
     last_turn_outcome: TurnOutcome | None = None
     last_turn_error: str | None = None
     event_cursor: str | None = None
+    context_summary: ContextSummary | None = None
+    dropped_messages: int = 0
 
 
 class SessionProgress(msgspec.Struct, frozen=True, omit_defaults=True):
