@@ -31,6 +31,7 @@ from dex_agents.errors import (
     ToolDeclarationError,
     ToolExecutionError,
     ToolOutcomeUnknownError,
+    ToolSourceUnavailableError,
     WireFormatError,
 )
 from dex_agents.limits import (
@@ -57,6 +58,9 @@ from dex_agents.runner.contract import (
     CompactsContext,
     ContextSummaryRequest,
     EditsToolArguments,
+    PollsToolTasks,
+    ReconcilesToolCalls,
+    SupportsPlanMode,
 )
 from dex_agents.runner.event_writer import AgentEventWriter
 from dex_agents.runner.outcomes import (
@@ -66,6 +70,10 @@ from dex_agents.runner.outcomes import (
     SummarizedContext,
     ToolCallsRequested,
     ToolExecutionResult,
+    ToolInputRequested,
+    ToolOutcome,
+    ToolReconciliation,
+    ToolTaskStarted,
     TurnCompleted,
     TurnContinued,
 )
@@ -78,6 +86,13 @@ from dex_agents.session.options import AgentSessionOptions
 from dex_agents.session.spend import SpendCheck, SpendLimiter, SpendRefused
 from dex_agents.session.worker import AgentWorker
 from dex_agents.texts import OUTCOME_UNKNOWN_TOOL_RESULT
+from dex_agents.tool_sources.contract import BuildsDeferredCalls, SourceTool, ToolSource
+from dex_agents.tool_sources.listing import ListedTool, ToolListing
+from dex_agents.tool_sources.router import ToolSourceRouter
+from dex_agents.tools.builtin import (
+    BuiltInTool,
+)
+from dex_agents.tools.plan_note import build_plan_note
 from dex_agents.wire.context import ContextSummary
 from dex_agents.wire.events import (
     AgentEvent,
@@ -86,8 +101,10 @@ from dex_agents.wire.events import (
     InterruptOpened,
     ModelCompleted,
     ModelStarted,
+    PlanUpdated,
     ReasoningDelta,
     SessionClosed,
+    SettingsUpdated,
     TextDelta,
     ToolCallCompleted,
     ToolCallProgress,
@@ -100,19 +117,33 @@ from dex_agents.wire.events import (
     UserMessageEvent,
 )
 from dex_agents.wire.images import AgentImageReference
-from dex_agents.wire.interrupts import AgentInterrupt
+from dex_agents.wire.interrupts import (
+    AgentInterrupt,
+    AgentQuestion,
+    InterruptKind,
+    QuestionOption,
+)
 from dex_agents.wire.messages import AgentMessage, AgentUserMessage, FrameworkMessage, QueuedMessage
+from dex_agents.wire.plans import (
+    AgentPlan,
+    InteractionMode,
+    PlanStatus,
+    PlanTodo,
+    TodoStatus,
+)
 from dex_agents.wire.sessions import SessionStatus, SessionSummary, TurnOutcome
 from dex_agents.wire.snapshots import AgentSnapshot, SessionProgress
 from dex_agents.wire.spend import SpendReport
 from dex_agents.wire.tool_calls import (
     AgentToolCall,
+    Answer,
     ApprovalDecision,
     ResolvedToolPolicy,
     ToolApproval,
     ToolCallStatus,
     ToolEffect,
     ToolPolicy,
+    ToolSettlement,
 )
 from dex_agents.wire.usage import AgentUsage, ModelUsage, add_agent_usage, empty_agent_usage
 
@@ -130,6 +161,8 @@ __all__ = [
     "AgentImageReference",
     "AgentInterrupt",
     "AgentMessage",
+    "AgentPlan",
+    "AgentQuestion",
     "AgentSessionClient",
     "AgentSessionFlow",
     "AgentSessionOptions",
@@ -140,8 +173,11 @@ __all__ = [
     "AgentUsage",
     "AgentUserMessage",
     "AgentWorker",
+    "Answer",
     "ApprovalDecision",
     "AttemptFailedError",
+    "BuildsDeferredCalls",
+    "BuiltInTool",
     "CompactionPolicy",
     "CompactsContext",
     "ContextCompacted",
@@ -160,9 +196,12 @@ __all__ = [
     "ImageCheck",
     "ImageValidationError",
     "InMemoryMediaStore",
+    "InteractionMode",
     "InterruptClosed",
+    "InterruptKind",
     "InterruptOpened",
     "InvalidInputError",
+    "ListedTool",
     "LocalDirectoryMediaStore",
     "MediaStore",
     "MediaStoreError",
@@ -170,8 +209,14 @@ __all__ = [
     "ModelCompleted",
     "ModelStarted",
     "ModelUsage",
+    "PlanStatus",
+    "PlanTodo",
+    "PlanUpdated",
+    "PollsToolTasks",
+    "QuestionOption",
     "QueuedMessage",
     "ReasoningDelta",
+    "ReconcilesToolCalls",
     "ResolvedToolPolicy",
     "RunnerContractError",
     "SessionAlreadyExistsError",
@@ -185,12 +230,16 @@ __all__ = [
     "SessionSummary",
     "SessionTimeoutError",
     "SessionUnavailableError",
+    "SettingsUpdated",
+    "SourceTool",
     "SpendCheck",
     "SpendLimiter",
     "SpendRefused",
     "SpendReport",
     "SummarizedContext",
+    "SupportsPlanMode",
     "TextDelta",
+    "TodoStatus",
     "ToolApproval",
     "ToolCallCompleted",
     "ToolCallProgress",
@@ -202,8 +251,17 @@ __all__ = [
     "ToolEffect",
     "ToolExecutionError",
     "ToolExecutionResult",
+    "ToolInputRequested",
+    "ToolListing",
+    "ToolOutcome",
     "ToolOutcomeUnknownError",
     "ToolPolicy",
+    "ToolReconciliation",
+    "ToolSettlement",
+    "ToolSource",
+    "ToolSourceRouter",
+    "ToolSourceUnavailableError",
+    "ToolTaskStarted",
     "TurnCancelled",
     "TurnCompleted",
     "TurnCompletedEvent",
@@ -217,6 +275,7 @@ __all__ = [
     "__version__",
     "add_agent_usage",
     "build_image_reference",
+    "build_plan_note",
     "build_session_registry",
     "check_image",
     "check_images",

@@ -13,6 +13,7 @@
     ├── ToolDeclarationError (ValueError, TypeError)   a tool was declared wrongly
     ├── ToolExecutionError               the tool failed and the outcome is known
     ├── ToolOutcomeUnknownError          the tool may or may not have taken effect
+    ├── ToolSourceUnavailableError       this Worker's agent lacks the tool source of a call
     ├── AttemptFailedError               an attempt failed with an error that a Step cannot raise itself
     ├── ImageValidationError             bytes or a reference are no image that is accepted
     ├── MediaStoreError                  a media store could not keep an image or give it back
@@ -52,6 +53,7 @@ __all__ = [
     "ToolDeclarationError",
     "ToolExecutionError",
     "ToolOutcomeUnknownError",
+    "ToolSourceUnavailableError",
     "WireFormatError",
 ]
 
@@ -149,6 +151,20 @@ class ToolExecutionError(DexAgentsError, RuntimeError):
 
 class ToolOutcomeUnknownError(DexAgentsError, RuntimeError):
     """The tool may or may not have taken effect: recorded `outcome_unknown`, never sent again."""
+
+
+class ToolSourceUnavailableError(DexAgentsError, RuntimeError):
+    """This Worker's agent has no tool source that could serve the call; a Worker of another version may have.
+
+    Attributes:
+        tool_source_reference: What the call was deferred with.
+        tool_name: The tool.
+    """
+
+    def __init__(self, tool_source_reference: str, tool_name: str) -> None:
+        super().__init__(f"no tool source of this agent serves {tool_name!r} ({tool_source_reference!r})")
+        self.tool_source_reference = tool_source_reference
+        self.tool_name = tool_name
 
 
 class AttemptFailedError(DexAgentsError, RuntimeError):

@@ -34,6 +34,7 @@ __all__ = [
     "MAX_USER_TEXT_BYTES",
     "MAX_WAIT_SECONDS",
     "STEP_HEARTBEAT_SECONDS",
+    "TOOL_LISTING_SECONDS",
 ]
 
 MAX_USER_TEXT_BYTES: Final = 1024 * 1024
@@ -122,3 +123,6 @@ STEP_HEARTBEAT_SECONDS: Final = 60
 
 ESTIMATED_IMAGE_INPUT_TOKENS: Final = 1600
 """What one image counts for when the input of a model call is estimated, whatever its size."""
+
+TOOL_LISTING_SECONDS: Final = 10
+"""How long a model call waits for the listing of a tool source, unless its agent says otherwise."""

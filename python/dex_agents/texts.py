@@ -22,9 +22,13 @@ __all__ = [
     "EMPTY_TOOL_OUTPUT",
     "OUTCOME_UNKNOWN_TOOL_RESULT",
     "PLAN_MODE_NOTHING_ELSE",
+    "PLAN_NOTE_ACTIVE",
+    "PLAN_NOTE_DRAFT",
+    "PLAN_NOTE_PLANNING",
     "QUESTION_DEADLINE_PASSED",
     "SECOND_WRITE_TODOS",
     "SESSION_CLOSED_NOTE",
+    "TASK_OF_FUNCTION_TOOL",
     "TOOL_CALL_STEERED",
     "TURN_CANCELLED_NOTE",
     "UNREADABLE_MESSAGE",
@@ -33,6 +37,7 @@ __all__ = [
     "arguments_not_prepared",
     "arguments_repeat_a_key",
     "arguments_too_deep",
+    "built_in_tool_name_taken",
     "context_summary_note",
     "context_summary_task",
     "context_window_overflow",
@@ -44,6 +49,8 @@ __all__ = [
     "outcome_settled",
     "output_cut_note",
     "plan_approved",
+    "plan_note_header",
+    "plan_note_task",
     "plan_written",
     "too_many_continuations",
     "tool_call_beyond_response_limit",
@@ -53,6 +60,7 @@ __all__ = [
     "tool_call_over_model_call_limit",
     "tool_call_rejected",
     "tool_call_stopped",
+    "tool_cannot_be_called_now",
     "tool_not_available",
     "tool_result_not_json",
     "transcript_answer",
@@ -114,6 +122,30 @@ QUESTION_DEADLINE_PASSED: Final = "(Nobody answered in time.)"
 SECOND_WRITE_TODOS: Final = "write_todos may be called once in a response"
 
 PLAN_MODE_NOTHING_ELSE: Final = "while you plan, only write_todos can be called"
+
+PLAN_NOTE_PLANNING: Final = (
+    "[Dex] Plan mode is on: this turn only plans, and nothing is carried out in it. Write the plan with "
+    "write_todos; the user reviews it before anything is done. When it is written, end with a short answer. "
+    "If something has to be cleared up before you can plan, ask for it in your answer."
+)
+
+PLAN_NOTE_DRAFT: Final = "It is a draft: the user has not approved it yet."
+
+PLAN_NOTE_ACTIVE: Final = "Keep the task statuses current with write_todos."
+
+TASK_OF_FUNCTION_TOOL: Final = (
+    "the function returned ToolTaskStarted, but only a tool source can start a task that is polled"
+)
+
+
+def plan_note_header(revision: int, status: str) -> str:
+    """Begins the note that shows the model its plan."""
+    return f"[Dex] The plan so far: revision {revision}, {status}."
+
+
+def plan_note_task(todo_id: str, task: str, status: str) -> str:
+    """One task of the plan, on one line."""
+    return f"- [{status}] {todo_id}: {task}"
 
 
 def invalid_todos(problem: str) -> str:
@@ -281,6 +313,16 @@ def arguments_not_prepared(reason: str) -> str:
 def tool_not_available(tool_name: str) -> str:
     """Why a call that was accepted cannot run any more."""
     return f"the tool {tool_name!r} is not available any more; it was not run"
+
+
+def built_in_tool_name_taken(tool_name: str) -> str:
+    """Why no turn can run in a session that enables a built-in tool under the name of a function tool."""
+    return f"the session's built-in tool {tool_name!r} has the name of a function tool of the agent"
+
+
+def tool_cannot_be_called_now(tool_name: str) -> str:
+    """What the model reads when the source of a tool could not say what a call would be."""
+    return f"the tool {tool_name!r} cannot be called now; go on without it or try again later"
 
 
 def tool_result_not_json(reason: str) -> str:

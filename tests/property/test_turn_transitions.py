@@ -14,8 +14,13 @@ from dex_agents.runner.outcomes import (
     TurnCompleted,
     TurnContinued,
 )
-from dex_agents.session.state import SessionChange, TurnView
-from dex_agents.session.transitions.tool_calls import fail_tool_call, lose_tool_call, succeed_tool_call
+from dex_agents.session.state import SessionChange, SessionRules, TurnView
+from dex_agents.session.transitions.tool_calls import (
+    fail_tool_call,
+    lose_tool_call,
+    release_tool_call,
+    succeed_tool_call,
+)
 from dex_agents.session.transitions.turns import (
     begin_turn,
     cancel_turn,
@@ -77,14 +82,14 @@ class TurnMachine(RuleBasedStateMachine):
     def answer(self, error: str | None) -> None:
         messages = (*self._results(), FrameworkMessage("assistant", "{}", text="done"))
         outcome = TurnCompleted(new_messages=messages, usage=AgentUsage(model_calls=1), turn_error=error)
-        self._commit(decide_model_outcome(self._view(), outcome, NOW))
+        self._commit(decide_model_outcome(self._view(), outcome, NOW, rules=SessionRules()))
 
     @precondition(lambda self: self._may_think())
     @rule()
     def go_on(self) -> None:
         messages = (*self._results(), FrameworkMessage("user", "{}", text="go on"))
         outcome = TurnContinued(framework_run_state="x", new_messages=messages, usage=AgentUsage())
-        self._commit(decide_model_outcome(self._view(), outcome, NOW))
+        self._commit(decide_model_outcome(self._view(), outcome, NOW, rules=SessionRules()))
 
     @precondition(lambda self: self._may_think())
     @rule(
@@ -115,12 +120,14 @@ class TurnMachine(RuleBasedStateMachine):
             usage=AgentUsage(model_calls=1),
             new_messages=(*self._results(), FrameworkMessage("assistant", "{}")),
         )
-        self._commit(decide_model_outcome(self._view(), outcome, NOW))
+        self._commit(decide_model_outcome(self._view(), outcome, NOW, rules=SessionRules()))
 
     @precondition(lambda self: self._running() and not self._may_think())
     @rule(data=st.data())
     def finish_a_call(self, data: st.DataObject) -> None:
         call = data.draw(st.sampled_from([one for one in self._view().tool_calls if not one.is_final]))
+        if call.status != "running":
+            call = release_tool_call(call)
         final = data.draw(
             st.sampled_from(
                 [

@@ -19,19 +19,28 @@ from dex_agents.errors import WireFormatError
 from dex_agents.wire.context import ContextSummary
 from dex_agents.wire.interrupts import AgentInterrupt
 from dex_agents.wire.messages import MessageChunk, QueuedMessage
+from dex_agents.wire.plans import AgentPlan
 from dex_agents.wire.rpc_values import (
+    AnswerQuestionRequest,
+    ApprovePlanRequest,
     CancelTurnRequest,
     CloseSessionRequest,
     CommandReply,
+    QueuedMessages,
     ResolveInterruptRequest,
     SendUserMessageRequest,
+    SettleToolOutcomeRequest,
+    UpdateSessionSettingsRequest,
+    WithdrawMessageRequest,
 )
 from dex_agents.wire.sessions import SessionRecord, SessionSummary
+from dex_agents.wire.settings import SessionSettings
 from dex_agents.wire.signals import (
     CancelledTurn,
     CommandReceipt,
     EarlierWrite,
     FinishedToolCall,
+    SettledOutcome,
     ToolDecision,
     WakeUp,
 )
@@ -49,8 +58,11 @@ CURRENT_FORMAT: Final = 1
 _PREFIX: Final = f'{{"format":{CURRENT_FORMAT}'
 _STORED_STRUCTS: Final[tuple[type[msgspec.Struct], ...]] = (
     AgentInterrupt,
+    AgentPlan,
     AgentSnapshot,
     AgentToolCall,
+    AnswerQuestionRequest,
+    ApprovePlanRequest,
     CancelTurnRequest,
     CancelledTurn,
     CloseSessionRequest,
@@ -62,16 +74,22 @@ _STORED_STRUCTS: Final[tuple[type[msgspec.Struct], ...]] = (
     IdleStepInput,
     MessageChunk,
     QueuedMessage,
+    QueuedMessages,
     ResolveInterruptRequest,
     SendUserMessageRequest,
     SessionProgress,
     SessionRecord,
+    SessionSettings,
     SessionStepInput,
     SessionSummary,
+    SettleToolOutcomeRequest,
+    SettledOutcome,
     ToolDecision,
     ToolStepInput,
     TurnStepInput,
+    UpdateSessionSettingsRequest,
     WakeUp,
+    WithdrawMessageRequest,
 )
 
 

@@ -207,3 +207,18 @@ class ToolReconciliation(msgspec.Struct, frozen=True):
 
     outcome: Literal["succeeded", "failed", "still_unknown"]
     text: str = ""
+
+    @classmethod
+    def succeeded(cls, output: str) -> ToolReconciliation:
+        """The call took effect; the model reads `output` as its result."""
+        return cls("succeeded", output)
+
+    @classmethod
+    def failed(cls, reason: str) -> ToolReconciliation:
+        """The call took no effect and never will; the model reads why."""
+        return cls("failed", reason)
+
+    @classmethod
+    def still_unknown(cls) -> ToolReconciliation:
+        """The look-up found nothing that proves either."""
+        return cls("still_unknown")

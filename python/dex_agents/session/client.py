@@ -6,11 +6,18 @@ import asyncio
 import math
 import time
 import uuid
-from collections.abc import AsyncGenerator, AsyncIterator
+from collections.abc import (
+    AsyncGenerator,
+    AsyncIterator,
+    Callable,
+    Collection,
+    Mapping,
+    Sequence,
+)
 from contextlib import asynccontextmanager, suppress
 from datetime import timedelta
 from functools import partial
-from typing import Final, Self, TypeVar
+from typing import Any, Final, Self, TypeVar
 
 import msgspec
 from dex import (
@@ -19,6 +26,7 @@ from dex import (
     Attribute,
     AttributeMatch,
     ClientOptions,
+    Context,
     DexServiceError,
     FlowConfig,
     FlowNotActiveOrNotFoundError,
@@ -26,6 +34,7 @@ from dex import (
     LongPollTimeoutError,
     RequestTimeoutError,
     RPCInvokeOptions,
+    RPCResult,
     StartFlowOptions,
     WaitForAttributeOptions,
     WorkerTarget,
@@ -41,48 +50,67 @@ from dex_agents.session.input_checks import (
     find_text_refusal,
     require_identifier,
     require_json_object,
+    require_session_settings,
     require_user_text,
 )
 from dex_agents.session.persistence import (
     INTERRUPTS,
     MILESTONE,
     RECEIPTS,
+    SETTINGS,
     STATUS,
     TOOL_CALLS,
     map_instance,
     message_receipt_id,
+    plan_receipt_id,
+    settlement_receipt_id,
 )
 from dex_agents.session.runtime import utc_now
-from dex_agents.session.transitions.tool_calls import interrupt_tool_call_id
-from dex_agents.wire.interrupts import AgentInterrupt
-from dex_agents.wire.messages import AgentUserMessage
+from dex_agents.session.transitions.interrupts import interrupt_tool_call_id
+from dex_agents.wire.interrupts import AgentInterrupt, InterruptKind
+from dex_agents.wire.messages import AgentUserMessage, QueuedMessage
 from dex_agents.wire.rpc_values import (
+    AnswerQuestionRequest,
+    ApprovePlanRequest,
     CancelTurnRequest,
     CloseSessionRequest,
     CommandReply,
     ResolveInterruptRequest,
     SendUserMessageRequest,
+    SettledAs,
+    SettleToolOutcomeRequest,
+    UpdateSessionSettingsRequest,
+    WithdrawMessageRequest,
 )
 from dex_agents.wire.sessions import SessionSummary
+from dex_agents.wire.settings import SessionSettings
 from dex_agents.wire.signals import CommandReceipt
 from dex_agents.wire.snapshots import AgentSnapshot, SessionProgress
 from dex_agents.wire.step_inputs import SessionStepInput
-from dex_agents.wire.tool_calls import ApprovalDecision
+from dex_agents.wire.tool_calls import Answer, ApprovalDecision
 
 __all__ = ["AgentSessionClient", "WaitingSession"]
 
 ValueT = TypeVar("ValueT")
+RequestT = TypeVar("RequestT")
 
+_NOTHING_MORE: Final = RPCInvokeOptions()
 _SEARCH_PAGE: Final = 100
+_WAITING_STEPS: Final[Mapping[InterruptKind, str]] = {
+    "approval": "AwaitToolApproval",
+    "question": "AwaitQuestionAnswer",
+    "wait": "AwaitWaitEnd",
+    "task": "PollToolTask",
+}
 _POLL_SECONDS: Final = 20.0
 
 
 class WaitingSession(msgspec.Struct, frozen=True):
-    """A session that waits on a person.
+    """A session that waits.
 
     Attributes:
         session_id: The session.
-        interrupts: What it asks, oldest first.
+        interrupts: What it waits on, of the kinds that were asked for, oldest first.
     """
 
     session_id: str
@@ -150,6 +178,7 @@ class AgentSessionClient:
         session_id: str,
         *,
         first_message: str | AgentUserMessage | None = None,
+        session_settings: Mapping[str, Any] | None = None,
         start_environment: dict[str, str] | None = None,
     ) -> None:
         """Start a session.
@@ -158,11 +187,12 @@ class AgentSessionClient:
             session_id: Names it for ever; at most 256 characters, none of `/`, `$`, `:` or a control
                 character.
             first_message: Begins the first turn in the same commit.
+            session_settings: A JSON object for the agent to read at every model call; no place for secrets.
             start_environment: Says where this program ran; kept with the session, never read.
 
         Raises:
             SessionAlreadyExistsError: The ID was used before.
-            InvalidInputError: The ID or the message breaks a rule.
+            InvalidInputError: The ID, the message or the settings break a rule.
         """
         require_identifier("session_id", session_id, forbidden="/$:")
         checked = None if first_message is None else _checked_message(first_message)
@@ -175,11 +205,16 @@ class AgentSessionClient:
             config_override=FlowConfig(active_step_search_mode=ActiveStepSearchMode.WITH_WAIT_FOR),
         )
         if checked is not None:
+            if checked.plan_mode and not self._flow.options.plan_mode_enabled:
+                raise InvalidInputError("plan_mode", "this agent has no plan mode")
             refusal = find_text_refusal(self._flow.runner, checked.text)
             if refusal is not None:
                 raise InvalidInputError("first_message", refusal)
             receipt = map_instance(message_receipt_id(checked.message_id or ""))
             options = options.with_attribute(RECEIPTS, receipt, CommandReceipt(request_id, utc_now()))
+        if session_settings is not None:
+            settings = SessionSettings(require_session_settings("session_settings", session_settings))
+            options = options.with_attribute(SETTINGS, settings)
         await self._calls.repeat(
             session_id, lambda: self._client.start_flow(self._flow, session_id, start, options)
         )
@@ -197,20 +232,52 @@ class AgentSessionClient:
         Raises:
             InvalidInputError: The text is blank or longer than `limits.MAX_USER_TEXT_BYTES`.
         """
-        checked = _checked_message(message)
-        instance = map_instance(message_receipt_id(checked.message_id or ""))
-        request = SendUserMessageRequest(checked.message_id or "", checked.text, uuid.uuid4().hex)
-        options = RPCInvokeOptions(
-            lock_attribute_map_instances=(RECEIPTS.lock(instance),),
-            load_attribute_map_instances=(RECEIPTS.load(instance),),
+        return await self._send(session_id, self._flow.send_user_message, message)
+
+    async def steer_user_message(self, session_id: str, message: str | AgentUserMessage) -> bool:
+        """Send a message that joins the running turn before its next model call.
+
+        Running tool calls finish. What the turn waits on a person or a point in time for ends at once as
+        `not_run`, and the model reads the message next. A message that comes after the turn's last model call
+        was made begins the next turn, before anything queued; without a turn it is an ordinary message.
+
+        Args:
+            session_id: The session.
+            message: The text, or a message with an ID of its own: the same ID twice is one message.
+
+        Returns:
+            `False` when a message with this ID was accepted before.
+
+        Raises:
+            InvalidInputError: The text is blank or longer than `limits.MAX_USER_TEXT_BYTES`.
+        """
+        return await self._send(session_id, self._flow.steer_user_message, message)
+
+    async def list_queued_messages(self, session_id: str) -> tuple[QueuedMessage, ...]:
+        """Return the accepted messages that no turn has taken, in the order in which turns will take them."""
+        queued = await self._calls.repeat(
+            session_id, lambda: self._client.invoke_rpc(self._flow.list_queued_messages, session_id)
         )
-        reply = await self._calls.repeat(
+        return queued.messages
+
+    async def withdraw_message(self, session_id: str, message_id: str) -> bool:
+        """Take back a queued message.
+
+        Args:
+            session_id: The session.
+            message_id: From `QueuedMessage.message_id`.
+
+        Returns:
+            `False` when a turn has taken it, it is to steer a turn, or there is no such message.
+        """
+        require_identifier("message_id", message_id)
+        request = WithdrawMessageRequest(message_id, uuid.uuid4().hex)
+        return await self._command(
             session_id,
-            lambda: self._client.invoke_rpc(
-                self._flow.send_user_message, session_id, request, options=options
-            ),
+            self._flow.withdraw_message,
+            request,
+            _loads_receipt(message_receipt_id(message_id)),
         )
-        return _took_effect(session_id, reply)
 
     async def resolve_interrupt(
         self,
@@ -245,24 +312,106 @@ class AgentSessionClient:
             if decision == "reject":
                 raise InvalidInputError("arguments", "only an approval can change them")
             require_json_object("arguments", arguments)
-        instance = map_instance(interrupt_id)
         request = ResolveInterruptRequest(
             interrupt_id, decision, uuid.uuid4().hex, reason=reason, arguments=arguments
         )
-        options = RPCInvokeOptions(
+        return await self._command(
+            session_id, self._flow.resolve_interrupt, request, _loads_interrupt(interrupt_id)
+        )
+
+    async def answer_question(
+        self, session_id: str, interrupt_id: str, answers: Mapping[str, str | Sequence[str]]
+    ) -> bool:
+        """Answer what a session asks.
+
+        Args:
+            session_id: The session.
+            interrupt_id: From `AgentInterrupt.interrupt_id`.
+            answers: One for each question, by its ID: a text, or several where the question takes several.
+
+        Returns:
+            `False` when somebody answered before or the question fell away.
+
+        Raises:
+            InvalidInputError: An answer is missing, blank, or to a question that was not asked; the question
+                stays open.
+        """
+        require_identifier("interrupt_id", interrupt_id)
+        given: dict[str, Answer] = {
+            name: answer if isinstance(answer, str) else tuple(answer) for name, answer in answers.items()
+        }
+        request = AnswerQuestionRequest(interrupt_id, given, uuid.uuid4().hex)
+        return await self._command(
+            session_id, self._flow.answer_question, request, _loads_interrupt(interrupt_id)
+        )
+
+    async def settle_tool_outcome(
+        self,
+        session_id: str,
+        tool_call_id: str,
+        outcome: SettledAs,
+        output: str,
+        *,
+        person: str | None = None,
+    ) -> bool:
+        """Say what became of a call whose outcome is unknown; the model is told before its next call.
+
+        Args:
+            session_id: The session.
+            tool_call_id: A call that is `outcome_unknown`.
+            outcome: `"succeeded"` or `"failed"`.
+            output: What the model is to read as the result, or as the reason of the failure.
+            person: Who found out; kept in the record.
+
+        Returns:
+            `False` when the outcome is known, or somebody settled it before.
+
+        Raises:
+            InvalidInputError: There is no such call, or a text breaks a rule.
+        """
+        require_identifier("tool_call_id", tool_call_id)
+        if outcome not in ("succeeded", "failed"):
+            raise InvalidInputError("outcome", 'must be "succeeded" or "failed"')
+        request = SettleToolOutcomeRequest(
+            tool_call_id, outcome, require_user_text("output", output), uuid.uuid4().hex, person=person
+        )
+        receipt = map_instance(settlement_receipt_id(tool_call_id))
+        loads = RPCInvokeOptions(
             load_attribute_map_instances=(
-                RECEIPTS.load(instance),
-                INTERRUPTS.load(instance),
-                TOOL_CALLS.load(map_instance(interrupt_tool_call_id(interrupt_id))),
+                RECEIPTS.load(receipt),
+                TOOL_CALLS.load(map_instance(tool_call_id)),
             ),
         )
-        reply = await self._calls.repeat(
-            session_id,
-            lambda: self._client.invoke_rpc(
-                self._flow.resolve_interrupt, session_id, request, options=options
-            ),
+        return await self._command(session_id, self._flow.settle_tool_outcome, request, loads)
+
+    async def approve_plan(self, session_id: str, revision: int) -> bool:
+        """Approve a draft plan; the turn that works on it starts at once.
+
+        Args:
+            session_id: The session.
+            revision: From `AgentSnapshot.plan`.
+
+        Returns:
+            `False` when that is not the latest draft, somebody approved it before, or a turn runs.
+        """
+        request = ApprovePlanRequest(revision, uuid.uuid4().hex)
+        return await self._command(
+            session_id, self._flow.approve_plan, request, _loads_receipt(plan_receipt_id(revision))
         )
-        return _took_effect(session_id, reply)
+
+    async def update_session_settings(self, session_id: str, settings: Mapping[str, Any]) -> None:
+        """Replace the settings of a session; its next model call uses them.
+
+        Args:
+            session_id: The session.
+            settings: A JSON object, at most `limits.MAX_SESSION_SETTINGS_BYTES` as JSON; no place for
+                secrets, since everybody who may read the session sees it.
+
+        Raises:
+            InvalidInputError: The settings are no JSON object or too large.
+        """
+        request = UpdateSessionSettingsRequest(require_session_settings("settings", settings))
+        await self._command(session_id, self._flow.update_session_settings, request)
 
     async def cancel_turn(self, session_id: str, turn_id: str | None = None) -> bool:
         """Cancel the running turn.
@@ -278,10 +427,7 @@ class AgentSessionClient:
             `False` when no such turn runs or it is being cancelled already.
         """
         request = CancelTurnRequest(uuid.uuid4().hex, turn_id)
-        reply = await self._calls.repeat(
-            session_id, lambda: self._client.invoke_rpc(self._flow.cancel_turn, session_id, request)
-        )
-        return _took_effect(session_id, reply)
+        return await self._command(session_id, self._flow.cancel_turn, request)
 
     async def close_session(self, session_id: str, *, timeout: float = 60.0) -> SessionSummary:
         """End a session and wait until it has ended; one that has ended already is left as it is.
@@ -359,27 +505,68 @@ class AgentSessionClient:
             SessionTimeoutError: The session is still busy.
         """
         bound = _Bound("idle or waiting", timeout)
-        while _is_busy(progress := await self.get_progress(session_id)) and not progress.interrupts:
+        while _is_busy(progress := await self.get_progress(session_id)) and not progress.waits_on_person:
             await self._wait_for_milestone(session_id, progress, bound)
         return progress
 
-    async def waiting_sessions(self) -> AsyncIterator[WaitingSession]:
-        """Find every session of this Flow that waits on a person, with what to show."""
-        query = f'FlowType = "{self._flow.get_flow_type()}" AND ActiveStepTypes = "AwaitToolApproval"'
+    async def waiting_sessions(
+        self, on: InterruptKind | Collection[InterruptKind] = ("approval", "question")
+    ) -> AsyncIterator[WaitingSession]:
+        """Find every session of this Flow that waits, with what to show.
+
+        Args:
+            on: What it waits on; by default a person.
+        """
+        kinds = frozenset((on,) if isinstance(on, str) else on)
+        steps = [f'ActiveStepTypes = "{_WAITING_STEPS[kind]}"' for kind in sorted(kinds)]
+        if not steps:
+            return
+        query = f'FlowType = "{self._flow.get_flow_type()}" AND ({" OR ".join(steps)})'
         token = ""
         while True:
             page = await self._client.search_flows(query, _SEARCH_PAGE, token)
             for entry in page.flows:
                 progress = await self.get_progress(entry.flow_id)
-                if progress.interrupts:
-                    yield WaitingSession(entry.flow_id, progress.interrupts)
+                wanted = tuple(one for one in progress.interrupts if one.kind in kinds)
+                if wanted:
+                    yield WaitingSession(entry.flow_id, wanted)
             token = page.next_page_token
             if not token:
                 return
 
+    async def _send(
+        self,
+        session_id: str,
+        method: Callable[[Context, SendUserMessageRequest], RPCResult[CommandReply]],
+        message: str | AgentUserMessage,
+    ) -> bool:
+        checked = _checked_message(message)
+        instance = map_instance(message_receipt_id(checked.message_id or ""))
+        request = SendUserMessageRequest(
+            checked.message_id or "", checked.text, uuid.uuid4().hex, plan_mode=checked.plan_mode
+        )
+        locks = RPCInvokeOptions(
+            lock_attribute_map_instances=(RECEIPTS.lock(instance),),
+            load_attribute_map_instances=(RECEIPTS.load(instance),),
+        )
+        return await self._command(session_id, method, request, locks)
+
+    async def _command(
+        self,
+        session_id: str,
+        method: Callable[[Context, RequestT], RPCResult[CommandReply]],
+        request: RequestT,
+        options: RPCInvokeOptions = _NOTHING_MORE,
+    ) -> bool:
+        reply = await self._calls.repeat(
+            session_id,
+            lambda: self._client.invoke_rpc(method, session_id, request, options=options),
+        )
+        return _took_effect(session_id, reply)
+
     async def _wait_for_milestone(self, session_id: str, seen: SessionProgress, bound: _Bound) -> None:
         later = AttributeMatch[int].greater_than(seen.milestone)
-        await self._wait_for(session_id, MILESTONE, later, bound)
+        await self._wait_for(session_id, MILESTONE, later, bound, once=True)
 
     async def _wait_for(
         self,
@@ -387,8 +574,18 @@ class AgentSessionClient:
         attribute: Attribute[ValueT],
         match: AttributeMatch[ValueT],
         bound: _Bound,
+        *,
+        once: bool = False,
     ) -> None:
-        """Return when an Attribute matches, or when the session has ended."""
+        """Return when an Attribute matches, or when the session has ended.
+
+        Args:
+            session_id: The session.
+            attribute: What is watched.
+            match: What it must be.
+            bound: How long.
+            once: Return also when one long poll has ended: the caller looks again by itself.
+        """
         while True:
             left = bound.require_time(session_id)
             # The engine counts whole seconds, so the last bit is cut off on this side.
@@ -399,7 +596,8 @@ class AgentSessionClient:
                 await asyncio.wait_for(wait, left)
                 return
             except (TimeoutError, LongPollTimeoutError, RequestTimeoutError):
-                continue
+                if once:
+                    return
             except FlowNotActiveOrNotFoundError:
                 return
             except DexServiceError as error:
@@ -414,13 +612,27 @@ def _is_busy(progress: SessionProgress) -> bool:
     return progress.status == "running" or progress.queued_message_count > 0
 
 
+def _loads_interrupt(identifier: str) -> RPCInvokeOptions:
+    instance = map_instance(identifier)
+    return RPCInvokeOptions(
+        load_attribute_map_instances=(
+            RECEIPTS.load(instance),
+            INTERRUPTS.load(instance),
+            TOOL_CALLS.load(map_instance(interrupt_tool_call_id(identifier))),
+        ),
+    )
+
+
+def _loads_receipt(identifier: str) -> RPCInvokeOptions:
+    return RPCInvokeOptions(load_attribute_map_instances=(RECEIPTS.load(map_instance(identifier)),))
+
+
 def _checked_message(message: str | AgentUserMessage) -> AgentUserMessage:
     if isinstance(message, str):
         message = AgentUserMessage(message)
     text = require_user_text("text", message.text)
-    if message.message_id is None:
-        return AgentUserMessage(text, uuid.uuid4().hex)
-    return AgentUserMessage(text, require_identifier("message_id", message.message_id))
+    message_id = uuid.uuid4().hex if message.message_id is None else message.message_id
+    return AgentUserMessage(text, require_identifier("message_id", message_id), message.plan_mode)
 
 
 def _took_effect(session_id: str, reply: CommandReply) -> bool:

@@ -7,15 +7,28 @@ from dex import Flow, PersistenceSchema, StepList, Stream
 from dex_agents.runner.contract import AgentFrameworkRunner, CompactsContext
 from dex_agents.session.flow_graph import FlowGraph, StepClasses
 from dex_agents.session.input_checks import require_identifier
+from dex_agents.session.interrupt_rpcs import InterruptRpcs
 from dex_agents.session.options import AgentSessionOptions
 from dex_agents.session.persistence import build_event_stream, build_schema
-from dex_agents.session.rpcs import SessionRpcs
+from dex_agents.session.read_rpcs import ReadRpcs
 from dex_agents.session.runtime import SessionRuntime
-from dex_agents.session.steps.call_tool import CallSingleAttemptTool, CallTool, RecordToolFailure
+from dex_agents.session.steps.call_tool import (
+    CallSingleAttemptTool,
+    CallTool,
+    ReconcileToolCall,
+    RecordToolFailure,
+)
 from dex_agents.session.steps.cancel_turn import CancelTurn
 from dex_agents.session.steps.lifecycle import AwaitUserMessage, CloseSession, StartSession
+from dex_agents.session.steps.remote_tasks import PollToolTask
 from dex_agents.session.steps.run_model import FailTurn, ResumeTurn, RunModel
-from dex_agents.session.steps.waits import AwaitEarlierWrite, AwaitToolApproval
+from dex_agents.session.steps.waits import (
+    AwaitEarlierWrite,
+    AwaitQuestionAnswer,
+    AwaitToolApproval,
+    AwaitWaitEnd,
+)
+from dex_agents.session.turn_rpcs import TurnRpcs
 from dex_agents.wire.step_inputs import SessionStepInput
 
 __all__ = ["AgentSessionFlow", "create_agent_session_flow"]
@@ -31,11 +44,15 @@ _STEP_CLASSES = StepClasses(
     call_single_attempt_tool=CallSingleAttemptTool,
     record_tool_failure=RecordToolFailure,
     await_tool_approval=AwaitToolApproval,
+    await_question_answer=AwaitQuestionAnswer,
+    await_wait_end=AwaitWaitEnd,
     await_earlier_write=AwaitEarlierWrite,
+    poll_tool_task=PollToolTask,
+    reconcile_tool_call=ReconcileToolCall,
 )
 
 
-class AgentSessionFlow(SessionRpcs, Flow[SessionStepInput]):
+class AgentSessionFlow(TurnRpcs, InterruptRpcs, ReadRpcs, Flow[SessionStepInput]):
     """Durable agent sessions under one runner.
 
     Build it once in a process and hand the same object to the Worker and to every client.
@@ -98,10 +115,14 @@ class AgentSessionFlow(SessionRpcs, Flow[SessionStepInput]):
                 ResumeTurn(graph),
                 CancelTurn(runtime, graph),
                 CloseSession(runtime, graph),
-                CallTool(runtime),
-                CallSingleAttemptTool(runtime),
-                RecordToolFailure(runtime),
+                CallTool(runtime, graph),
+                CallSingleAttemptTool(runtime, graph),
+                RecordToolFailure(runtime, graph),
+                ReconcileToolCall(runtime, graph),
+                PollToolTask(runtime, graph),
                 AwaitToolApproval(runtime, graph),
+                AwaitQuestionAnswer(runtime, graph),
+                AwaitWaitEnd(runtime, graph),
                 AwaitEarlierWrite(runtime, graph),
             )
         )
@@ -117,6 +138,8 @@ def _require_methods_of_options(runner: AgentFrameworkRunner, options: AgentSess
             f"a compaction policy needs a runner with estimate_input_tokens, choose_compaction_cut and "
             f"summarize_context; {type(runner).__name__} has not all of them"
         )
+    if options.plan_mode_enabled and not getattr(runner, "supports_plan_mode", False):
+        raise TypeError("plan_mode_enabled needs a runner whose supports_plan_mode is true")
 
 
 def create_agent_session_flow(

@@ -15,9 +15,10 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass
-from datetime import timedelta
+from datetime import datetime, timedelta
 from typing import Any, Final, assert_never
 
+import msgspec
 from dex import (
     AttributeMapLoad,
     RetryPolicy,
@@ -43,6 +44,8 @@ from dex_agents.session.persistence import (
     LATEST_SUMMARY,
     MESSAGES,
     RUNNING_TURN,
+    SETTLED_OUTCOMES,
+    STEERING,
     TOOL_CALLS,
     TOOL_DECISIONS,
     TURN_GATE,
@@ -50,6 +53,7 @@ from dex_agents.session.persistence import (
     map_instance,
 )
 from dex_agents.session.state import CallModel, SessionChange, StartToolCalls, ToolStart, WaitForUser
+from dex_agents.wire.interrupts import AgentInterrupt
 from dex_agents.wire.sessions import AgentTurnState, SessionRecord
 from dex_agents.wire.step_inputs import IdleStepInput, ToolStepInput, TurnStepInput
 from dex_agents.wire.tool_calls import ToolEffect
@@ -80,7 +84,11 @@ class StepClasses:
     call_single_attempt_tool: type[Step[ToolStepInput]]
     record_tool_failure: type[Step[ToolStepInput]]
     await_tool_approval: type[Step[ToolStepInput]]
+    await_question_answer: type[Step[ToolStepInput]]
+    await_wait_end: type[Step[ToolStepInput]]
     await_earlier_write: type[Step[ToolStepInput]]
+    poll_tool_task: type[Step[ToolStepInput]]
+    reconcile_tool_call: type[Step[ToolStepInput]]
 
 
 class FlowGraph:
@@ -100,13 +108,22 @@ class FlowGraph:
             steps.fail_turn,
             steps.resume_turn,
             steps.await_tool_approval,
+            steps.await_question_answer,
+            steps.await_wait_end,
             steps.await_earlier_write,
+            steps.poll_tool_task,
         )
 
     @property
     def tool_steps(self) -> tuple[type[Step[ToolStepInput]], ...]:
-        """The Steps in which a tool runs, and the one that records its failure."""
-        return (self._steps.call_tool, self._steps.call_single_attempt_tool, self._steps.record_tool_failure)
+        """The Steps in which a tool runs, and those that find out what became of it."""
+        steps = self._steps
+        return (
+            steps.call_tool,
+            steps.call_single_attempt_tool,
+            steps.record_tool_failure,
+            steps.reconcile_tool_call,
+        )
 
     def follow(self, change: SessionChange, record: SessionRecord) -> StepDecision:
         """Return the decision that follows a change.
@@ -118,10 +135,15 @@ class FlowGraph:
         match change.next_step:
             case CallModel():
                 return go_to_many(self.call_model(record))
-            case StartToolCalls(starts):
+            case StartToolCalls(starts, interrupts):
                 turn = change.running_turn
+                by_call = {one.tool_call_id: one for one in interrupts}
                 return go_to_many(
-                    *(self._start_tool(start, turn) for start in starts), self._join(turn, len(starts))
+                    *(
+                        self._start_tool(start, by_call.get(start.tool_call.tool_call_id), turn)
+                        for start in starts
+                    ),
+                    self._join(turn, len(starts)),
                 )
             case WaitForUser():
                 return go_to_many(self.await_user_message())
@@ -134,13 +156,13 @@ class FlowGraph:
             wait_for_retry=UNTIL_IT_WORKS,
             execute_retry=UNTIL_IT_WORKS,
             execute_lock_attributes=(TURN_GATE.lock(),),
-            execute_load_channels=(INBOX,),
+            execute_load_channels=(INBOX, STEERING),
         )
         return StepMovement(self._steps.await_user_message, IdleStepInput(), options=options)
 
     def close_session(self) -> StepMovement[IdleStepInput]:
         """End the session."""
-        options = StepOptions(execute_retry=UNTIL_IT_WORKS, execute_load_channels=(INBOX,))
+        options = StepOptions(execute_retry=UNTIL_IT_WORKS, execute_load_channels=(INBOX, STEERING))
         return StepMovement(self._steps.close_session, IdleStepInput(), options=options)
 
     def call_model(self, record: SessionRecord) -> StepMovement[TurnStepInput]:
@@ -170,7 +192,7 @@ class FlowGraph:
                 total_duration=UNTIL_IT_WORKS.total_duration,
             ),
             execute_load_attribute_maps=maps,
-            execute_load_channels=(RUNNING_TURN,),
+            execute_load_channels=(RUNNING_TURN, STEERING, SETTLED_OUTCOMES),
             execute_load_attribute_map_instances=instances,
         ).on_execute_failure_proceed_to(self._steps.fail_turn, on_failure)
         return StepMovement(
@@ -186,7 +208,7 @@ class FlowGraph:
             execute_retry=UNTIL_IT_WORKS,
             wait_for_load_attribute_maps=(TOOL_CALLS,),
             execute_load_attribute_maps=(MESSAGES, TOOL_CALLS, CONTEXT_SUMMARY),
-            execute_load_channels=(RUNNING_TURN,),
+            execute_load_channels=(RUNNING_TURN, STEERING),
             execute_load_channel_maps=(FINISHED_CALLS, TOOL_DECISIONS, EARLIER_WRITES),
         )
         return StepMovement(
@@ -202,6 +224,7 @@ class FlowGraph:
         else:
             step_class, attempts = self._steps.call_single_attempt_tool, 1
         own = _loads((step.tool_call_id,))
+        step = _without_wait(step)
         options = StepOptions(
             execute_method_timeout=self._options.tool_call_timeout,
             heartbeat_timeout=timedelta(seconds=STEP_HEARTBEAT_SECONDS),
@@ -217,6 +240,25 @@ class FlowGraph:
         )
         return StepMovement(step_class, step, options=options)
 
+    def reconcile_tool_call(self, step: ToolStepInput, unknown_because: str) -> StepMovement[ToolStepInput]:
+        """Let the tool look up what became of a call."""
+        own = _loads((step.tool_call_id,))
+        options = StepOptions(
+            execute_method_timeout=self._options.tool_call_timeout,
+            heartbeat_timeout=timedelta(seconds=STEP_HEARTBEAT_SECONDS),
+            execute_retry=RetryPolicy(
+                initial_interval=timedelta(seconds=1),
+                maximum_attempts=MAX_TOOL_CALL_ATTEMPTS,
+                total_duration=UNTIL_IT_WORKS.total_duration,
+            ),
+            execute_load_attribute_map_instances=own,
+        ).on_execute_failure_proceed_to(
+            self._steps.record_tool_failure,
+            StepOptions(execute_retry=UNTIL_IT_WORKS, execute_load_attribute_map_instances=own),
+        )
+        asked = msgspec.structs.replace(_without_wait(step), unknown_because=unknown_because)
+        return StepMovement(self._steps.reconcile_tool_call, asked, options=options)
+
     def await_earlier_write(self, step: ToolStepInput) -> StepMovement[ToolStepInput]:
         """Wait for the ordered write before this one."""
         options = StepOptions(
@@ -227,9 +269,53 @@ class FlowGraph:
                 TOOL_DECISIONS.load_messages(map_instance(step.tool_call_id)),
             ),
         )
-        return StepMovement(self._steps.await_earlier_write, step, options=options)
+        return StepMovement(self._steps.await_earlier_write, _without_wait(step), options=options)
 
-    def _start_tool(self, start: ToolStart, turn: AgentTurnState) -> StepMovement[ToolStepInput]:
+    def await_interrupt(self, step: ToolStepInput, interrupt: AgentInterrupt) -> StepMovement[ToolStepInput]:
+        """Wait for a person or for a point in time, as the interrupt says."""
+        waiting = msgspec.structs.replace(
+            step, until=interrupt.until or interrupt.deadline, questions=interrupt.questions
+        )
+        # A command that ends interrupts, and the time that does, must each know of the other.
+        gate = (TURN_GATE.lock(),)
+        instance = map_instance(step.tool_call_id)
+        options = StepOptions(
+            wait_for_retry=UNTIL_IT_WORKS,
+            execute_retry=UNTIL_IT_WORKS,
+            wait_for_lock_attributes=gate,
+            execute_lock_attributes=gate if waiting.until is not None else (),
+            execute_load_attribute_map_instances=_loads((step.tool_call_id,)),
+            execute_load_channel_map_instances=(
+                EARLIER_WRITES.load_messages(instance),
+                TOOL_DECISIONS.load_messages(instance),
+            ),
+        )
+        match interrupt.kind:
+            case "approval":
+                return StepMovement(self._steps.await_tool_approval, waiting, options=options)
+            case "question":
+                return StepMovement(self._steps.await_question_answer, waiting, options=options)
+            case "wait":
+                return StepMovement(self._steps.await_wait_end, waiting, options=options)
+            case "task":
+                raise RunnerContractError("a task is polled, not waited for")
+            case _:
+                assert_never(interrupt.kind)
+
+    def poll_tool_task(self, step: ToolStepInput, at: datetime) -> StepMovement[ToolStepInput]:
+        """Ask how a remote task is getting on, at a point in time."""
+        options = StepOptions(
+            wait_for_retry=UNTIL_IT_WORKS,
+            execute_retry=UNTIL_IT_WORKS,
+            heartbeat_timeout=timedelta(seconds=STEP_HEARTBEAT_SECONDS),
+            execute_load_attribute_map_instances=_loads((step.tool_call_id,)),
+        )
+        polling = msgspec.structs.replace(step, until=at, questions=())
+        return StepMovement(self._steps.poll_tool_task, polling, options=options)
+
+    def _start_tool(
+        self, start: ToolStart, interrupt: AgentInterrupt | None, turn: AgentTurnState
+    ) -> StepMovement[ToolStepInput]:
         step = ToolStepInput(
             turn_number=turn.number,
             response_index=turn.response_index,
@@ -237,26 +323,11 @@ class FlowGraph:
             next_write_id=start.next_write_id,
             follows_write=start.follows_write,
         )
-        match start.begins_with:
-            case "call":
-                return self.run_tool(step, start.tool_call.effect)
-            case "earlier_write":
-                return self.await_earlier_write(step)
-            case "approval":
-                return self._await_tool_approval(step)
-            case _:
-                assert_never(start.begins_with)
-
-    def _await_tool_approval(self, step: ToolStepInput) -> StepMovement[ToolStepInput]:
-        options = StepOptions(
-            wait_for_retry=UNTIL_IT_WORKS,
-            execute_retry=UNTIL_IT_WORKS,
-            execute_load_attribute_map_instances=_loads((step.tool_call_id,)),
-            execute_load_channel_map_instances=(
-                EARLIER_WRITES.load_messages(map_instance(step.tool_call_id)),
-            ),
-        )
-        return StepMovement(self._steps.await_tool_approval, step, options=options)
+        if interrupt is not None:
+            return self.await_interrupt(step, interrupt)
+        if start.begins_with == "earlier_write":
+            return self.await_earlier_write(step)
+        return self.run_tool(step, start.tool_call.effect)
 
     def _join(self, turn: AgentTurnState, calls: int) -> StepMovement[TurnStepInput]:
         options = StepOptions(wait_for_retry=UNTIL_IT_WORKS, execute_retry=UNTIL_IT_WORKS)
@@ -271,3 +342,7 @@ def _context_loads(record: SessionRecord) -> tuple[AttributeMapLoad, ...]:
 
 def _loads(tool_call_ids: Iterable[str]) -> tuple[AttributeMapLoad, ...]:
     return tuple(TOOL_CALLS.load(map_instance(one)) for one in tool_call_ids)
+
+
+def _without_wait(step: ToolStepInput) -> ToolStepInput:
+    return msgspec.structs.replace(step, until=None, questions=())

@@ -2,14 +2,29 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from typing import Any
+
 import msgspec
 
+from dex_agents.codecs.json_text import encode_json_text
 from dex_agents.codecs.unicode_text import replace_lone_surrogates
 from dex_agents.errors import InvalidInputError
-from dex_agents.limits import MAX_IDENTIFIER_CHARACTERS, MAX_TOOL_ARGUMENTS_BYTES, MAX_USER_TEXT_BYTES
+from dex_agents.limits import (
+    MAX_IDENTIFIER_CHARACTERS,
+    MAX_SESSION_SETTINGS_BYTES,
+    MAX_TOOL_ARGUMENTS_BYTES,
+    MAX_USER_TEXT_BYTES,
+)
 from dex_agents.runner.contract import AgentFrameworkRunner
 
-__all__ = ["find_text_refusal", "require_identifier", "require_json_object", "require_user_text"]
+__all__ = [
+    "find_text_refusal",
+    "require_identifier",
+    "require_json_object",
+    "require_session_settings",
+    "require_user_text",
+]
 
 
 def require_identifier(field: str, value: str, forbidden: str = "") -> str:
@@ -43,6 +58,23 @@ def require_user_text(field: str, text: str) -> str:
     if size > MAX_USER_TEXT_BYTES:
         raise InvalidInputError(field, f"has {size} bytes, the limit is {MAX_USER_TEXT_BYTES}")
     return healed
+
+
+def require_session_settings(field: str, settings: Mapping[str, Any]) -> dict[str, Any]:
+    """Return settings as they are stored; lone surrogates become U+FFFD.
+
+    Raises:
+        InvalidInputError: They are no JSON object, or larger than `limits.MAX_SESSION_SETTINGS_BYTES`.
+    """
+    try:
+        text = replace_lone_surrogates(encode_json_text(dict(settings), ensure_ascii=False))
+        values = msgspec.json.decode(text, type=dict[str, Any])
+    except (TypeError, ValueError, RecursionError) as error:
+        raise InvalidInputError(field, f"must be a JSON object: {error}") from None
+    size = len(text.encode())
+    if size > MAX_SESSION_SETTINGS_BYTES:
+        raise InvalidInputError(field, f"has {size} bytes, the limit is {MAX_SESSION_SETTINGS_BYTES}")
+    return values
 
 
 def find_text_refusal(runner: AgentFrameworkRunner, text: str) -> str | None:

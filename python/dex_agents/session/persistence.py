@@ -24,12 +24,15 @@ from dex import (
 from dex_agents.wire.context import ContextSummary
 from dex_agents.wire.interrupts import AgentInterrupt
 from dex_agents.wire.messages import MessageChunk, QueuedMessage
+from dex_agents.wire.plans import AgentPlan
 from dex_agents.wire.sessions import SessionRecord
+from dex_agents.wire.settings import SessionSettings
 from dex_agents.wire.signals import (
     CancelledTurn,
     CommandReceipt,
     EarlierWrite,
     FinishedToolCall,
+    SettledOutcome,
     ToolDecision,
     WakeUp,
 )
@@ -45,10 +48,14 @@ __all__ = [
     "LATEST_SUMMARY",
     "MESSAGES",
     "MILESTONE",
+    "PLAN",
     "RECEIPTS",
     "RECORD",
     "RUNNING_TURN",
+    "SETTINGS",
+    "SETTLED_OUTCOMES",
     "STATUS",
+    "STEERING",
     "TOOL_CALLS",
     "TOOL_DECISIONS",
     "TURN_GATE",
@@ -60,7 +67,9 @@ __all__ = [
     "get_stored_instance",
     "map_instance",
     "message_receipt_id",
+    "plan_receipt_id",
     "response_instance",
+    "settlement_receipt_id",
 ]
 
 STATUS: Final = Attribute("status", str, AttributeIndex(IndexType.KEYWORD, "AgentSessionStatus"))
@@ -81,6 +90,11 @@ that begins one: a cancellation never stops the wrong turn's Steps, and never cr
 CLOSING: Final = Attribute("closing", bool)
 """Set once the session was asked to end: from then on it accepts nothing."""
 
+PLAN: Final = Attribute("plan", AgentPlan)
+"""The latest plan. Written by the Step that holds the turn, and between turns by whoever approves it."""
+
+SETTINGS: Final = Attribute("session_settings", SessionSettings)
+
 MESSAGES: Final = AttributeMap("messages", MessageChunk)
 TOOL_CALLS: Final = AttributeMap("tool_calls", AgentToolCall)
 
@@ -99,8 +113,15 @@ INBOX: Final = Channel("inbox", QueuedMessage)
 """Accepted messages in their order. No Step waits on it: a wait would take a message before its turn is
 committed, and for that moment the message would be nowhere to be seen."""
 
+STEERING: Final = Channel("steering", QueuedMessage)
+"""Messages that are to join the running turn before its next model call, in their order. What a turn did not
+take begins the next one, before the inbox does."""
+
+SETTLED_OUTCOMES: Final = Channel("settled_outcomes", SettledOutcome)
+"""What the model is to learn before its next call, whichever turn makes it."""
+
 WAKE_UPS: Final = Channel("wake_ups", WakeUp)
-"""What an idle session waits on; at least one for every message in the inbox."""
+"""What an idle session waits on; at least one for every message in the inbox and every steering message."""
 
 RUNNING_TURN: Final = Channel("running_turn", WakeUp)
 """One message while a turn runs, which whatever ends or cancels the turn deletes. A command that comes too
@@ -137,12 +158,16 @@ def build_schema(events: Stream[str]) -> PersistenceSchema:
         MILESTONE,
         TURN_GATE,
         CLOSING,
+        PLAN,
+        SETTINGS,
         MESSAGES,
         TOOL_CALLS,
         CONTEXT_SUMMARY,
         INTERRUPTS,
         RECEIPTS,
         INBOX,
+        STEERING,
+        SETTLED_OUTCOMES,
         WAKE_UPS,
         RUNNING_TURN,
         TOOL_DECISIONS,
@@ -160,6 +185,16 @@ def map_instance(identifier: str) -> str:
 def message_receipt_id(message_id: str) -> str:
     """Return the ID of a message's receipt, which is never that of an interrupt."""
     return f"message:{message_id}"
+
+
+def plan_receipt_id(revision: int) -> str:
+    """Return the ID of the receipt of an approved plan."""
+    return f"plan:{revision}"
+
+
+def settlement_receipt_id(tool_call_id: str) -> str:
+    """Return the ID of the receipt of a settled outcome, which is never that of an interrupt."""
+    return f"settled:{tool_call_id}"
 
 
 def chunk_instance(first_sequence: int) -> str:

@@ -7,11 +7,14 @@ from collections.abc import Callable, Generator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
+from functools import cached_property
 
 from dex import Stream
 
 from dex_agents.runner.contract import AgentFrameworkRunner
 from dex_agents.session.options import AgentSessionOptions
+from dex_agents.session.state import SessionRules
+from dex_agents.tools.builtin import BuiltInTool, require_built_in_tools
 
 __all__ = ["SessionRuntime", "utc_now"]
 
@@ -37,6 +40,19 @@ class SessionRuntime:
     events: Stream[str]
     clock: Callable[[], datetime] = utc_now
     _cancel_signals: dict[str, set[asyncio.Event]] = field(default_factory=dict[str, set[asyncio.Event]])
+
+    @cached_property
+    def rules(self) -> SessionRules:
+        """The options that decisions depend on."""
+        return SessionRules(
+            built_in_tools=frozenset(self.options.built_in_tools),
+            interrupt_deadline=self.options.interrupt_deadline,
+        )
+
+    @cached_property
+    def built_in_tools(self) -> tuple[BuiltInTool, ...]:
+        """The tools that the session itself runs."""
+        return require_built_in_tools("built_in_tools", self.options.built_in_tools)
 
     @contextmanager
     def cancel_signal(self, session_id: str) -> Generator[asyncio.Event, None, None]:

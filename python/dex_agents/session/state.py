@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from datetime import timedelta
 from typing import Literal
 
 from dex_agents.errors import RunnerContractError
@@ -11,6 +12,7 @@ from dex_agents.wire.context import ContextSummary
 from dex_agents.wire.events import AgentEvent
 from dex_agents.wire.interrupts import AgentInterrupt
 from dex_agents.wire.messages import AgentMessage
+from dex_agents.wire.plans import AgentPlan
 from dex_agents.wire.sessions import AgentTurnState, SessionRecord, SessionStatus
 from dex_agents.wire.tool_calls import AgentToolCall
 
@@ -18,11 +20,26 @@ __all__ = [
     "CallModel",
     "NextStep",
     "SessionChange",
+    "SessionRules",
     "StartToolCalls",
+    "ToolBegin",
     "ToolStart",
     "TurnView",
     "WaitForUser",
 ]
+
+
+@dataclass(frozen=True, kw_only=True)
+class SessionRules:
+    """What the application chose, as far as decisions depend on it.
+
+    Attributes:
+        built_in_tools: Names of the tools that the session itself runs.
+        interrupt_deadline: How long a person has to decide or to answer; `None` for ever.
+    """
+
+    built_in_tools: frozenset[str] = frozenset()
+    interrupt_deadline: timedelta | None = None
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -36,6 +53,7 @@ class TurnView:
         tool_calls: The turn's records, in the order in which the calls were asked.
         summary: What stands for the messages before, or `None`.
         chunks: First sequence numbers of the chunks that hold `messages`.
+        plan: The latest plan, or `None`.
     """
 
     record: SessionRecord
@@ -44,6 +62,7 @@ class TurnView:
     tool_calls: Sequence[AgentToolCall]
     summary: ContextSummary | None = None
     chunks: tuple[int, ...] = ()
+    plan: AgentPlan | None = None
 
     @property
     def turn_messages(self) -> tuple[AgentMessage, ...]:
@@ -57,19 +76,23 @@ class TurnView:
         return tuple(call for call in self.tool_calls if call.tool_call_id not in answered)
 
 
+ToolBegin = Literal["approval", "answer", "time", "earlier_write", "call"]
+
+
 @dataclass(frozen=True)
 class ToolStart:
     """How a call begins.
 
     Attributes:
         tool_call: Its record as committed with the response.
-        begins_with: `approval` waits for a person, `earlier_write` for the write before it, `call` runs.
+        begins_with: `approval` and `answer` wait for a person, `time` for a point in time, `earlier_write`
+            for the write before it, `call` runs.
         next_write_id: For an ordered write: the one that waits for it.
         follows_write: Whether it waits for an earlier ordered write.
     """
 
     tool_call: AgentToolCall
-    begins_with: Literal["approval", "earlier_write", "call"]
+    begins_with: ToolBegin
     next_write_id: str | None = None
     follows_write: bool = False
 
@@ -85,9 +108,11 @@ class StartToolCalls:
 
     Attributes:
         starts: At least one, in the model's order.
+        interrupts: What those wait on that do not run at once.
     """
 
     starts: tuple[ToolStart, ...]
+    interrupts: tuple[AgentInterrupt, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -110,6 +135,7 @@ class SessionChange:
         tool_calls: Records as they become.
         opened_interrupts: Questions to a person.
         closed_interrupts: IDs of questions that fell away.
+        plan: The plan as it becomes, when this change writes it.
         events: For live viewers.
         context_summary: A new summary, or `None` to leave it.
     """
@@ -121,6 +147,7 @@ class SessionChange:
     tool_calls: tuple[AgentToolCall, ...] = ()
     opened_interrupts: tuple[AgentInterrupt, ...] = ()
     closed_interrupts: tuple[str, ...] = ()
+    plan: AgentPlan | None = None
     events: tuple[AgentEvent, ...] = ()
     context_summary: ContextSummary | None = None
 

@@ -8,6 +8,7 @@ from typing import Final
 import msgspec
 
 from dex_agents.wire.interrupts import AgentInterrupt
+from dex_agents.wire.plans import AgentPlan
 from dex_agents.wire.tool_calls import AgentToolCall, ApprovalDecision
 from dex_agents.wire.usage import AgentUsage
 
@@ -18,8 +19,10 @@ __all__ = [
     "InterruptOpened",
     "ModelCompleted",
     "ModelStarted",
+    "PlanUpdated",
     "ReasoningDelta",
     "SessionClosed",
+    "SettingsUpdated",
     "TextDelta",
     "ToolCallCompleted",
     "ToolCallProgress",
@@ -182,6 +185,26 @@ class ContextCompacted(_Event, frozen=True, tag="context_compacted"):
     covered_through: int
 
 
+class PlanUpdated(_Event, frozen=True, tag="plan_updated"):
+    """The model wrote the plan anew.
+
+    Attributes:
+        plan: The plan as it is now.
+    """
+
+    plan: AgentPlan
+
+
+class SettingsUpdated(_Event, frozen=True, tag="settings_updated"):
+    """A model call is the first that uses new session settings.
+
+    Attributes:
+        revision: Counts the updates of the session, from 1.
+    """
+
+    revision: int
+
+
 class TurnCompletedEvent(_Event, frozen=True, tag="turn_completed"):
     """The turn ended with an answer."""
 
@@ -218,6 +241,8 @@ AgentEvent = (
     | InterruptOpened
     | InterruptClosed
     | ContextCompacted
+    | PlanUpdated
+    | SettingsUpdated
     | TurnCompletedEvent
     | TurnFailed
     | TurnCancelled

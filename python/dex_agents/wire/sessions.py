@@ -60,7 +60,7 @@ class SessionRecord(msgspec.Struct, frozen=True, omit_defaults=True):
         usage: The sum over all model calls of the session.
         last_turn_outcome: How the latest finished turn ended.
         last_turn_error: Why, when it failed.
-        milestone: Grows whenever a turn ends or questions are opened.
+        settings_revision: The session settings that the latest model call used.
         open_chunks: First sequence numbers of the message chunks that were not joined yet, oldest first.
         chunks: First sequence numbers of the chunks with messages that the model reads, oldest first; empty
             while those are all that are stored, since then nobody needs to name them.
@@ -80,7 +80,7 @@ class SessionRecord(msgspec.Struct, frozen=True, omit_defaults=True):
     usage: AgentUsage = AgentUsage()
     last_turn_outcome: TurnOutcome | None = None
     last_turn_error: str | None = None
-    milestone: int = 0
+    settings_revision: int = 0
     open_chunks: tuple[int, ...] = ()
     chunks: tuple[int, ...] = ()
     covered_through: int = 0

@@ -6,9 +6,17 @@ from datetime import datetime
 
 import msgspec
 
-from dex_agents.wire.tool_calls import Answer, ToolApproval
+from dex_agents.wire.tool_calls import AgentToolCall, Answer, ToolApproval
 
-__all__ = ["CancelledTurn", "CommandReceipt", "EarlierWrite", "FinishedToolCall", "ToolDecision", "WakeUp"]
+__all__ = [
+    "CancelledTurn",
+    "CommandReceipt",
+    "EarlierWrite",
+    "FinishedToolCall",
+    "SettledOutcome",
+    "ToolDecision",
+    "WakeUp",
+]
 
 
 class CancelledTurn(msgspec.Struct, frozen=True):
@@ -71,6 +79,16 @@ class CommandReceipt(msgspec.Struct, frozen=True):
 
     request_id: str
     accepted_at: datetime
+
+
+class SettledOutcome(msgspec.Struct, frozen=True):
+    """Tells the model, before its next call, that an outcome is known.
+
+    Attributes:
+        tool_call: The record as settled.
+    """
+
+    tool_call: AgentToolCall
 
 
 class WakeUp(msgspec.Struct, frozen=True):

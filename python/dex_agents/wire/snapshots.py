@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from datetime import datetime
+from typing import Any
 
 import msgspec
 
 from dex_agents.wire.context import ContextSummary
 from dex_agents.wire.interrupts import AgentInterrupt
 from dex_agents.wire.messages import AgentMessage, QueuedMessage
+from dex_agents.wire.plans import AgentPlan
 from dex_agents.wire.sessions import SessionStatus, TurnOutcome
 from dex_agents.wire.tool_calls import AgentToolCall
 from dex_agents.wire.usage import AgentUsage
@@ -25,8 +27,9 @@ class AgentSnapshot(msgspec.Struct, frozen=True, omit_defaults=True):
         turn_count: Turns begun so far.
         messages: Every stored message in sequence order, those that a summary covers included.
         tool_calls: Every tool call record in the order in which the calls were asked.
-        interrupts: What waits on a person, oldest first.
-        queued_messages: Messages accepted and not yet taken by a turn, oldest first.
+        interrupts: What the session waits on, oldest first.
+        queued_messages: Messages accepted and not yet taken by a turn, in the order in which turns will take
+            them.
         usage: The sum over all model calls.
         started_at: When the session began.
         turn_id: The running turn, or `None`.
@@ -37,6 +40,8 @@ class AgentSnapshot(msgspec.Struct, frozen=True, omit_defaults=True):
         context_summary: What the model reads in place of the messages that it covers, or `None`.
         dropped_messages: Messages that retention deleted: the ones before the first that is stored. Their
             tool call records are gone too.
+        plan: The latest plan, or `None`.
+        session_settings: The settings as they are now.
     """
 
     session_id: str
@@ -54,6 +59,8 @@ class AgentSnapshot(msgspec.Struct, frozen=True, omit_defaults=True):
     event_cursor: str | None = None
     context_summary: ContextSummary | None = None
     dropped_messages: int = 0
+    plan: AgentPlan | None = None
+    session_settings: dict[str, Any] = {}
 
 
 class SessionProgress(msgspec.Struct, frozen=True, omit_defaults=True):
@@ -62,9 +69,9 @@ class SessionProgress(msgspec.Struct, frozen=True, omit_defaults=True):
     Attributes:
         status: `idle`, `running` or `closed`.
         turn_count: Turns begun so far.
-        milestone: Grows whenever a turn ends or questions are opened; -1 until the session has begun.
+        milestone: Grows whenever a turn ends or a person is asked; -1 until the session has begun.
         queued_message_count: Messages accepted and not yet taken by a turn.
-        interrupts: What waits on a person, oldest first.
+        interrupts: What the session waits on, oldest first.
         turn_id: The running turn, or `None`.
         last_turn_outcome: How the latest finished turn ended.
         last_turn_error: Why, when it failed.
@@ -78,3 +85,8 @@ class SessionProgress(msgspec.Struct, frozen=True, omit_defaults=True):
     turn_id: str | None = None
     last_turn_outcome: TurnOutcome | None = None
     last_turn_error: str | None = None
+
+    @property
+    def waits_on_person(self) -> bool:
+        """Whether somebody has to decide or to answer before the session goes on."""
+        return any(interrupt.waits_on_person for interrupt in self.interrupts)

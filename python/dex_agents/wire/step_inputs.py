@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+from datetime import datetime
+
 import msgspec
 
+from dex_agents.wire.interrupts import AgentQuestion
 from dex_agents.wire.messages import AgentUserMessage
 
 __all__ = ["IdleStepInput", "SessionStepInput", "ToolStepInput", "TurnStepInput"]
@@ -50,6 +53,9 @@ class ToolStepInput(msgspec.Struct, frozen=True, omit_defaults=True):
         tool_call_id: The call.
         next_write_id: For an ordered write: the one that waits for it.
         follows_write: Whether the call waits for an earlier ordered write.
+        until: For a Step that waits: when it goes on by itself; `None` for never.
+        questions: For `AwaitQuestionAnswer`: what was asked.
+        unknown_because: For `ReconcileToolCall`: why the outcome is unknown.
     """
 
     turn_number: int
@@ -57,3 +63,6 @@ class ToolStepInput(msgspec.Struct, frozen=True, omit_defaults=True):
     tool_call_id: str
     next_write_id: str | None = None
     follows_write: bool = False
+    until: datetime | None = None
+    questions: tuple[AgentQuestion, ...] = ()
+    unknown_because: str | None = None

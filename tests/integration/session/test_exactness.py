@@ -55,9 +55,9 @@ from dex_agents.session.persistence import (
     TURN_GATE,
     map_instance,
 )
-from dex_agents.session.rpcs import SessionRpcs
 from dex_agents.session.steps.cancel_turn import CancelTurn
 from dex_agents.session.steps.lifecycle import StartSession
+from dex_agents.session.turn_rpcs import TurnRpcs
 from dex_agents.wire.rpc_values import (
     CancelTurnRequest,
     CloseSessionRequest,
@@ -172,7 +172,7 @@ class _GatedFlow(AgentSessionFlow):
     async def cancel_turn(  # pyright: ignore[reportIncompatibleMethodOverride]
         self, context: Context, input: CancelTurnRequest
     ) -> RPCResult[CommandReply]:
-        result = SessionRpcs.cancel_turn(self, context, input)
+        result = TurnRpcs.cancel_turn(self, context, input)
         self.decided.set()
         await self.may_commit.wait()
         return result

@@ -10,12 +10,12 @@ from dex_agents import texts
 from dex_agents.errors import RunnerContractError
 from dex_agents.limits import MAX_TOOL_OUTPUT_BYTES
 from dex_agents.runner.outcomes import DeferredToolCall
+from dex_agents.session.state import SessionRules
+from dex_agents.session.transitions.call_planning import PlannedToolCalls, plan_tool_calls
+from dex_agents.session.transitions.interrupts import end_approval
 from dex_agents.session.transitions.tool_calls import (
-    PlannedToolCalls,
-    apply_approval,
     cancel_tool_call,
     exhausted_tool_call,
-    plan_tool_calls,
     succeed_tool_call,
 )
 from dex_agents.wire.signals import ToolDecision
@@ -44,7 +44,9 @@ def _asked(
 
 
 def _plan(*calls: DeferredToolCall, used: frozenset[str] = frozenset()) -> PlannedToolCalls:
-    return plan_tool_calls(calls, turn_id="turn-1", response_index=1, used_tool_call_ids=used, now=NOW)
+    return plan_tool_calls(
+        calls, turn_id="turn-1", response_index=1, used_tool_call_ids=used, now=NOW, rules=SessionRules()
+    )
 
 
 def _write(tool_call_id: str, *, approval: bool = False, refusal: str | None = None) -> DeferredToolCall:
@@ -106,13 +108,15 @@ def test_calls_that_can_not_be_told_apart_are_refused(
         (ToolDecision(ToolApproval("approve", NOW)), True, "pending", "wait"),
         (ToolDecision(ToolApproval("reject", NOW)), True, "rejected", "final"),
         (ToolDecision(failed_write_id="w"), True, "not_run", "final"),
+        (ToolDecision(steered=True), False, "not_run", "final"),
+        (None, False, "rejected", "final"),
     ],
 )
 def test_every_end_of_a_question_leads_to_its_own_status(
-    decision: ToolDecision, follows_write: bool, status: str, then: str
+    decision: ToolDecision | None, follows_write: bool, status: str, then: str
 ) -> None:
     (record,) = _plan(_asked("a", ToolEffect.NON_IDEMPOTENT_WRITE, approval=True)).records
-    outcome = apply_approval(record, decision, follows_write=follows_write, now=NOW)
+    outcome = end_approval(record, decision, follows_write=follows_write, now=NOW)
     assert (outcome.tool_call.status, outcome.then) == (status, then)
 
 

@@ -19,6 +19,8 @@ from dex_agents.session.state import TurnView
 from dex_agents.session.steps.closing_messages import closing_messages
 from dex_agents.session.steps.commit import commit_change
 from dex_agents.session.steps.event_stream import step_events
+from dex_agents.session.steps.joining import load_steering
+from dex_agents.session.steps.remote_tasks import cancel_remote_task
 from dex_agents.session.steps.session_step import SessionStep
 from dex_agents.session.steps.turn_loading import load_record, load_tool_call, load_turn
 from dex_agents.session.transitions.turns import cancel_turn, cancelled_tool_calls
@@ -71,14 +73,20 @@ class CancelTurn(SessionStep[TurnStepInput]):
             # A result may be on its way. None comes after this commit, so the next execution sees the truth.
             again = go_to_many(self._graph.cancel_turn(before.turn, is_grace_over=True))
             return again.with_canceling_steps(*self._graph.tool_steps)
+        for call in before.tool_calls:
+            if not call.is_final:
+                await cancel_remote_task(self._runtime, context, call)
         return self._end(context, before)
 
     def _end(self, context: AsyncContext, before: TurnView) -> StepDecision:
         now = self._runtime.clock()
         after = cancelled_tool_calls(before, now)
         closing = closing_messages(self._runtime, after, texts.TURN_CANCELLED_NOTE)
-        change = cancel_turn(before, after, closing, now)
+        steering = load_steering(context, self._runtime.runner)
+        change = cancel_turn(before, after, closing, now, joining=steering.messages)
+        steering.take(context)
         with step_events(context, self._runtime, before.turn.turn_id) as events:
+            events.write_all(steering.events)
             events.write_all(change.events)
         for channels in _TURN_CHANNELS:
             for instance in channels.get_all_instance_keys(context):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Iterable, Sequence
 
 import msgspec
@@ -16,25 +17,36 @@ from dex_agents.session.persistence import (
     LATEST_SUMMARY,
     MESSAGES,
     MILESTONE,
+    PLAN,
     RECORD,
     RUNNING_TURN,
     STATUS,
+    STEERING,
     TOOL_CALLS,
     TOOL_DECISIONS,
     chunk_instance,
+    get_stored,
     map_instance,
     response_instance,
 )
 from dex_agents.session.state import SessionChange
+from dex_agents.session.transitions.interrupts import interrupt_id
 from dex_agents.session.transitions.messages import ChunkPlan, plan_chunks, plan_joined_chunks
-from dex_agents.session.transitions.tool_calls import approval_interrupt_id
+from dex_agents.wire.interrupts import AgentInterrupt
 from dex_agents.wire.messages import AgentMessage
 from dex_agents.wire.sessions import SessionRecord
 from dex_agents.wire.signals import EarlierWrite, FinishedToolCall, ToolDecision
 from dex_agents.wire.step_inputs import ToolStepInput
 from dex_agents.wire.tool_calls import AgentToolCall
 
-__all__ = ["close_interrupts", "commit_change", "commit_finished_call", "write_tool_calls"]
+__all__ = [
+    "close_interrupts",
+    "commit_change",
+    "commit_finished_call",
+    "open_interrupt",
+    "raise_milestone",
+    "write_tool_calls",
+]
 
 
 def commit_change(
@@ -66,21 +78,38 @@ def commit_change(
         )
     if change.context_summary is not None:
         CONTEXT_SUMMARY.set(context, LATEST_SUMMARY, change.context_summary)
-    if change.opened_interrupts or change.ends_turn:
-        record = msgspec.structs.replace(record, milestone=record.milestone + 1)
-        MILESTONE.set(context, record.milestone)
+    if change.ends_turn or any(one.waits_on_person for one in change.opened_interrupts):
+        raise_milestone(context)
+    if change.plan is not None:
+        PLAN.set(context, change.plan)
     if change.ends_turn:
         for message in RUNNING_TURN.pending_messages(context):
             RUNNING_TURN.delete(context, message.message_id)
     RECORD.set(context, record)
     # With a message in the inbox the next turn is certain: a session that is never idle is never called so.
-    queued = change.ends_turn and INBOX.size(context) > 0
+    queued = change.ends_turn and (INBOX.size(context) > 0 or STEERING.size(context) > 0)
     STATUS.set(context, "running" if queued else change.status)
     write_tool_calls(context, change.tool_calls)
     for interrupt in change.opened_interrupts:
         INTERRUPTS.set(context, map_instance(interrupt.interrupt_id), interrupt)
     close_interrupts(context, change.closed_interrupts)
     return record
+
+
+def raise_milestone(context: Context) -> None:
+    """Let those who wait for a turn's end or for a question look again.
+
+    Two Steps may do so at once, so the value is a time: it grows whoever comes first.
+    """
+    now = int(time.time() * 1_000_000)
+    MILESTONE.set(context, max(now, (get_stored(MILESTONE, context) or 0) + 1))
+
+
+def open_interrupt(context: Context, interrupt: AgentInterrupt) -> None:
+    """Write one interrupt, from a Step that does not hold the turn."""
+    INTERRUPTS.set(context, map_instance(interrupt.interrupt_id), interrupt)
+    if interrupt.waits_on_person:
+        raise_milestone(context)
 
 
 def write_tool_calls(context: Context, calls: Iterable[AgentToolCall]) -> None:
@@ -90,9 +119,9 @@ def write_tool_calls(context: Context, calls: Iterable[AgentToolCall]) -> None:
 
 
 def close_interrupts(context: Context, interrupt_ids: Iterable[str]) -> None:
-    """Remove questions that were answered or fell away."""
-    for interrupt_id in interrupt_ids:
-        INTERRUPTS.delete(context, map_instance(interrupt_id))
+    """Remove interrupts that ended."""
+    for closed in interrupt_ids:
+        INTERRUPTS.delete(context, map_instance(closed))
 
 
 def commit_finished_call(
@@ -123,7 +152,7 @@ def commit_finished_call(
         EARLIER_WRITES.publish(context, following, EarlierWrite(failed_write_id=failed))
         TOOL_DECISIONS.publish(context, following, ToolDecision(failed_write_id=failed))
         # Nothing is left to decide, so an answer that comes before that wait has ended must not be accepted.
-        close_interrupts(context, (approval_interrupt_id(step.next_write_id),))
+        close_interrupts(context, (interrupt_id("approval", step.next_write_id),))
 
 
 def _write_chunks(context: Context, plan: ChunkPlan) -> None:

@@ -17,15 +17,15 @@ from dex_agents.session.flow_graph import UNTIL_IT_WORKS, FlowGraph
 from dex_agents.session.persistence import (
     CLOSING,
     INBOX,
-    MILESTONE,
     RECORD,
     RUNNING_TURN,
     STATUS,
+    STEERING,
     TURN_GATE,
     WAKE_UPS,
 )
 from dex_agents.session.runtime import SessionRuntime
-from dex_agents.session.steps.commit import commit_change
+from dex_agents.session.steps.commit import commit_change, raise_milestone
 from dex_agents.session.steps.event_stream import step_events
 from dex_agents.session.steps.session_step import SessionStep
 from dex_agents.session.steps.turn_loading import load_record
@@ -60,7 +60,7 @@ class StartSession(SessionStep[SessionStepInput]):
         """Begin the session."""
         now = self._runtime.clock()
         record = SessionRecord(started_at=now)
-        MILESTONE.set(context, record.milestone)
+        raise_milestone(context)
         if input.first_message is None:
             RECORD.set(context, record)
             STATUS.set(context, "idle")
@@ -69,6 +69,7 @@ class StartSession(SessionStep[SessionStepInput]):
             message_id=input.first_message.message_id or f"{context.flow_id}:first",
             text=input.first_message.text,
             accepted_at=now,
+            plan_mode=input.first_message.plan_mode,
         )
         if CLOSING.get(context):
             # The wake-up of the command that closes is there; the message is stored as unanswered.
@@ -98,11 +99,13 @@ class AwaitUserMessage(SessionStep[IdleStepInput]):
         """End the session, take the oldest message, or wait again."""
         if CLOSING.get(context):
             return go_to_many(self._graph.close_session())
-        pending = INBOX.pending_messages(context)
-        if not pending:
-            return go_to_many(self._graph.await_user_message())
-        INBOX.delete(context, pending[0].message_id)
-        return _take(self._runtime, self._graph, context, load_record(context), pending[0].value)
+        # A steering message that its turn did not take was meant to be read before anything queued.
+        for channel in (STEERING, INBOX):
+            pending = channel.pending_messages(context)
+            if pending:
+                channel.delete(context, pending[0].message_id)
+                return _take(self._runtime, self._graph, context, load_record(context), pending[0].value)
+        return go_to_many(self._graph.await_user_message())
 
 
 class CloseSession(SessionStep[IdleStepInput]):
@@ -120,20 +123,22 @@ class CloseSession(SessionStep[IdleStepInput]):
     async def execute(self, context: AsyncContext, input: IdleStepInput) -> StepDecision:
         """Store what nobody will answer, and complete."""
         runner = self._runtime.runner
-        pending = INBOX.pending_messages(context)
+        pending = [one.value for channel in (STEERING, INBOX) for one in channel.pending_messages(context)]
+        pending.sort(key=lambda message: message.accepted_at)
         change = close_session(
             load_record(context),
-            [(one.value, runner.build_user_message(one.value.text)) for one in pending],
+            [(message, runner.build_user_message(message.text)) for message in pending],
             runner.build_user_message(texts.SESSION_CLOSED_NOTE),
             self._runtime.clock(),
         )
-        for one in pending:
-            INBOX.delete(context, one.message_id)
+        for channel in (STEERING, INBOX):
+            for one in channel.pending_messages(context):
+                channel.delete(context, one.message_id)
         commit_change(context, change)
         with step_events(context, self._runtime, None) as events:
             events.write(SessionClosed())
         return force_complete_if_channels_empty(
-            summarize_session(change.record), self._graph.close_session(), INBOX
+            summarize_session(change.record), self._graph.close_session(), INBOX, STEERING
         )
 
 

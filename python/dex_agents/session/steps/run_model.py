@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from dex import AsyncContext, Context, StepDecision, Wait, dead_end, go_to_many
 
 from dex_agents import texts
@@ -9,7 +11,7 @@ from dex_agents.errors import RunnerContractError
 from dex_agents.runner.outcomes import AgentTurnOutcome, ToolCallsRequested, TurnCompleted, TurnContinued
 from dex_agents.runner.turn_context import AgentTurnContext
 from dex_agents.session.flow_graph import FlowGraph
-from dex_agents.session.persistence import FINISHED_CALLS, response_instance
+from dex_agents.session.persistence import FINISHED_CALLS, SETTINGS, get_stored, response_instance
 from dex_agents.session.runtime import SessionRuntime
 from dex_agents.session.state import SessionChange, TurnView
 from dex_agents.session.steps.closing_messages import closing_messages
@@ -17,17 +19,21 @@ from dex_agents.session.steps.commit import commit_change
 from dex_agents.session.steps.compact_context import ContextKeeper
 from dex_agents.session.steps.event_stream import StepEvents, step_events
 from dex_agents.session.steps.failures import describe_failure
+from dex_agents.session.steps.joining import Joining, load_joining
 from dex_agents.session.steps.liveness import heartbeats
 from dex_agents.session.steps.paid_calls import PaidCalls
 from dex_agents.session.steps.session_step import SessionStep
 from dex_agents.session.steps.turn_loading import load_record, load_turn
+from dex_agents.session.transitions.joining import JoiningMessage, number_joined
 from dex_agents.session.transitions.turns import (
     decide_model_outcome,
     fail_turn,
     first_tool_call_number,
     used_tool_call_ids,
+    with_settings_revision,
 )
-from dex_agents.wire.events import ModelStarted
+from dex_agents.wire.events import ModelStarted, SettingsUpdated
+from dex_agents.wire.settings import SessionSettings
 from dex_agents.wire.step_inputs import TurnStepInput
 
 __all__ = ["FailTurn", "ResumeTurn", "RunModel"]
@@ -37,9 +43,10 @@ class RunModel(SessionStep[TurnStepInput]):
     """Makes one model call: the turn's, or before it the one that summarises an earlier conversation.
 
     Durability:
-        Built from committed state alone, so an attempt that is lost is repeated: the same call, at most
-        `limits.MAX_MODEL_CALL_ATTEMPTS` times. Its answer, the records of the calls it asks for, and the
-        Steps that run them are one commit. A summary is a commit too, and another `RunModel` follows it.
+        Built from committed state and from what was accepted to join the turn, so an attempt that is lost is
+        repeated: the same call, at most `limits.MAX_MODEL_CALL_ATTEMPTS` times. Its answer, the records of
+        the calls it asks for, and the Steps that run them are one commit. A summary is a commit too, and
+        another `RunModel` follows it, which takes what joins.
     """
 
     def __init__(self, runtime: SessionRuntime, graph: FlowGraph) -> None:
@@ -52,15 +59,24 @@ class RunModel(SessionStep[TurnStepInput]):
         view = load_turn(context, input.turn_number)
         if view is None or view.turn.response_index != input.response_index:
             return dead_end()
+        joining = load_joining(context, self._runtime.runner)
+        settings = get_stored(SETTINGS, context)
         with step_events(context, self._runtime, view.turn.turn_id) as events:
             async with heartbeats(context):
-                change = await self._think(context, view, events)
+                change = await self._think(context, view, joining, settings, events)
             events.write_all(change.events)
         record = commit_change(context, change, loaded_messages=view.messages)
         return self._graph.follow(change, record)
 
-    async def _think(self, context: AsyncContext, view: TurnView, events: StepEvents) -> SessionChange:
-        turn = self._turn_context(context, view, events)
+    async def _think(
+        self,
+        context: AsyncContext,
+        view: TurnView,
+        joining: Joining,
+        settings: SessionSettings | None,
+        events: StepEvents,
+    ) -> SessionChange:
+        turn = self._turn_context(context, view, joining.messages, settings, events)
         paid = PaidCalls(self._runtime, context, view, turn)
         keeper = ContextKeeper(self._runtime, view, turn, paid)
         change = await keeper.make_room()
@@ -69,20 +85,41 @@ class RunModel(SessionStep[TurnStepInput]):
         refusal = await paid.ask("answer", keeper.estimated_tokens)
         if refusal is not None:
             return paid.finish(keeper.fail(refusal))
+        events.write_all(joining.events)
+        if settings is not None and settings.revision != view.record.settings_revision:
+            events.write(SettingsUpdated(revision=settings.revision))
+            view = with_settings_revision(view, settings.revision)
         events.write(ModelStarted())
         outcome = _require_outcome(await self._runtime.runner.run_model_step(turn))
         await paid.report("answer", outcome.usage, outcome.model_call_metadata)
-        change = decide_model_outcome(view, outcome, self._runtime.clock())
+        change = decide_model_outcome(
+            view, outcome, self._runtime.clock(), rules=self._runtime.rules, joining=joining.messages
+        )
+        joining.take(context)
         return paid.finish(change, outcome.input_token_anchor)
 
-    def _turn_context(self, context: AsyncContext, view: TurnView, events: StepEvents) -> AgentTurnContext:
+    def _turn_context(
+        self,
+        context: AsyncContext,
+        view: TurnView,
+        joining: Sequence[JoiningMessage],
+        settings: SessionSettings | None,
+        events: StepEvents,
+    ) -> AgentTurnContext:
         options = self._runtime.options
         policy = options.compaction
+        joined = number_joined(
+            (),
+            joining,
+            next_sequence=view.record.next_sequence,
+            turn_id=view.turn.turn_id,
+            now=self._runtime.clock(),
+        )
         return AgentTurnContext(
             flow_id=context.flow_id,
             turn_id=view.turn.turn_id,
             attempt=context.attempt,
-            messages=view.messages,
+            messages=(*view.messages, *joined),
             framework_run_state=view.turn.framework_run_state,
             tool_calls=view.tool_calls,
             events=events,
@@ -93,6 +130,10 @@ class RunModel(SessionStep[TurnStepInput]):
             context_window_tokens=None if policy is None else policy.context_window_tokens,
             input_token_anchor=view.record.input_token_anchor,
             first_tool_call_number=first_tool_call_number(view),
+            session_settings={} if settings is None else settings.values,
+            interaction_mode="plan" if view.turn.plan_mode else "default",
+            plan=view.plan,
+            built_in_tools=self._runtime.built_in_tools,
         )
 
 

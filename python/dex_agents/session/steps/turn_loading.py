@@ -9,6 +9,7 @@ from dex_agents.session.persistence import (
     CONTEXT_SUMMARY,
     LATEST_SUMMARY,
     MESSAGES,
+    PLAN,
     RECORD,
     TOOL_CALLS,
     chunk_instance,
@@ -79,4 +80,5 @@ def load_turn(context: Context, turn_number: int) -> TurnView | None:
         tool_calls=tuple(load_tool_call(context, one) for one in turn.tool_call_ids),
         summary=load_summary(context, record),
         chunks=chunks,
+        plan=get_stored(PLAN, context),
     )

@@ -23,21 +23,22 @@ from dex_agents.runner.outcomes import AgentTurnOutcome, ToolCallsRequested, Tur
 from dex_agents.session.state import (
     CallModel,
     SessionChange,
+    SessionRules,
     StartToolCalls,
     TurnView,
     WaitForUser,
 )
+from dex_agents.session.transitions.call_planning import plan_tool_calls
+from dex_agents.session.transitions.interrupts import open_interrupt_id
+from dex_agents.session.transitions.joining import JoiningMessage, number_joined
 from dex_agents.session.transitions.messages import number_messages
-from dex_agents.session.transitions.tool_calls import (
-    approval_interrupt_id,
-    cancel_tool_call,
-    plan_tool_calls,
-)
+from dex_agents.session.transitions.tool_calls import cancel_tool_call
 from dex_agents.wire.events import (
     AgentEvent,
     InterruptClosed,
     InterruptOpened,
     ModelCompleted,
+    PlanUpdated,
     ToolCallCompleted,
     ToolCallRequested,
     TurnCancelled,
@@ -58,6 +59,7 @@ __all__ = [
     "fail_turn",
     "first_tool_call_number",
     "used_tool_call_ids",
+    "with_settings_revision",
 ]
 
 
@@ -66,7 +68,12 @@ def begin_turn(
 ) -> SessionChange:
     """Take a message and begin its turn."""
     number = record.turn_count + 1
-    turn = AgentTurnState(number=number, started_at=now, first_sequence=record.next_sequence)
+    turn = AgentTurnState(
+        number=number,
+        started_at=now,
+        first_sequence=record.next_sequence,
+        plan_mode=message.plan_mode,
+    )
     stored = number_messages(
         [user_message],
         next_sequence=record.next_sequence,
@@ -88,6 +95,12 @@ def begin_turn(
     )
 
 
+def with_settings_revision(view: TurnView, revision: int) -> TurnView:
+    """Return the turn as it goes on with other session settings."""
+    record = msgspec.structs.replace(view.record, settings_revision=revision)
+    return replace(view, record=record)
+
+
 def used_tool_call_ids(view: TurnView) -> frozenset[str]:
     """Return every tool call ID that the session has used, as far as its messages and this turn show."""
     stored = {message.tool_call_id for message in view.messages if message.tool_call_id is not None}
@@ -103,24 +116,40 @@ def first_tool_call_number(view: TurnView) -> int:
     return view.record.next_sequence if view.record.covered_through else 1
 
 
-def decide_model_outcome(view: TurnView, outcome: AgentTurnOutcome, now: datetime) -> SessionChange:
+def decide_model_outcome(
+    view: TurnView,
+    outcome: AgentTurnOutcome,
+    now: datetime,
+    *,
+    rules: SessionRules,
+    joining: Sequence[JoiningMessage] = (),
+) -> SessionChange:
     """Follow what a model call led to.
+
+    Args:
+        view: The turn as committed.
+        outcome: What the runner returned.
+        now: The time of the commit.
+        rules: What the application chose.
+        joining: What joined the turn before this model call, oldest first.
 
     Raises:
         RunnerContractError: The runner returned something that the session cannot store or follow.
     """
     match outcome:
         case TurnCompleted():
-            return _complete(view, outcome, now)
+            return _complete(view, outcome, joining, now)
         case TurnContinued():
-            return _continue(view, outcome, now)
+            return _continue(view, outcome, joining, now)
         case ToolCallsRequested():
-            return _request_tools(view, outcome, now)
+            return _request_tools(view, outcome, joining, now, rules)
         case _:
             assert_never(outcome)
 
 
-def _complete(view: TurnView, outcome: TurnCompleted, now: datetime) -> SessionChange:
+def _complete(
+    view: TurnView, outcome: TurnCompleted, joining: Sequence[JoiningMessage], now: datetime
+) -> SessionChange:
     turn_id = view.turn.turn_id
     result: TurnOutcome
     ending: AgentEvent
@@ -128,7 +157,7 @@ def _complete(view: TurnView, outcome: TurnCompleted, now: datetime) -> SessionC
         result, ending = "completed", TurnCompletedEvent(turn_id=turn_id)
     else:
         result, ending = "failed", TurnFailed(turn_id=turn_id, error=outcome.turn_error)
-    stored = _store(view, outcome.new_messages, now)
+    stored = _store(view, outcome.new_messages, now, joining)
     return SessionChange(
         record=_end(view.record, result, outcome.turn_error, stored, outcome.usage),
         status="idle",
@@ -138,8 +167,10 @@ def _complete(view: TurnView, outcome: TurnCompleted, now: datetime) -> SessionC
     )
 
 
-def _continue(view: TurnView, outcome: TurnContinued, now: datetime) -> SessionChange:
-    stored = _store(view, outcome.new_messages, now)
+def _continue(
+    view: TurnView, outcome: TurnContinued, joining: Sequence[JoiningMessage], now: datetime
+) -> SessionChange:
+    stored = _store(view, outcome.new_messages, now, joining)
     turn = msgspec.structs.replace(
         view.turn,
         response_index=view.turn.response_index + 1,
@@ -155,7 +186,13 @@ def _continue(view: TurnView, outcome: TurnContinued, now: datetime) -> SessionC
     )
 
 
-def _request_tools(view: TurnView, outcome: ToolCallsRequested, now: datetime) -> SessionChange:
+def _request_tools(
+    view: TurnView,
+    outcome: ToolCallsRequested,
+    joining: Sequence[JoiningMessage],
+    now: datetime,
+    rules: SessionRules,
+) -> SessionChange:
     turn_id, response_index = view.turn.turn_id, view.turn.response_index + 1
     planned = plan_tool_calls(
         outcome.tool_calls,
@@ -163,8 +200,11 @@ def _request_tools(view: TurnView, outcome: ToolCallsRequested, now: datetime) -
         response_index=response_index,
         used_tool_call_ids=used_tool_call_ids(view),
         now=now,
+        rules=rules,
+        plan=view.plan,
+        plan_mode=view.turn.plan_mode,
     )
-    stored = _store(view, outcome.new_messages, now)
+    stored = _store(view, outcome.new_messages, now, joining)
     asked = tuple(call.tool_call_id for call in planned.records)
     turn = msgspec.structs.replace(
         view.turn,
@@ -178,14 +218,17 @@ def _request_tools(view: TurnView, outcome: ToolCallsRequested, now: datetime) -
     events += [
         ToolCallCompleted(turn_id=turn_id, tool_call=call) for call in planned.records if call.is_final
     ]
+    if planned.plan is not None:
+        events.append(PlanUpdated(turn_id=turn_id, plan=planned.plan))
     events += [InterruptOpened(turn_id=turn_id, interrupt=asking) for asking in planned.interrupts]
     return SessionChange(
         record=_go_on(view.record, turn, stored, outcome.usage),
         status="running",
-        next_step=StartToolCalls(planned.starts) if planned.starts else CallModel(),
+        next_step=StartToolCalls(planned.starts, planned.interrupts) if planned.starts else CallModel(),
         new_messages=stored,
         tool_calls=planned.records,
         opened_interrupts=planned.interrupts,
+        plan=planned.plan,
         events=tuple(events),
     )
 
@@ -210,7 +253,12 @@ def cancelled_tool_calls(view: TurnView, now: datetime) -> TurnView:
 
 
 def cancel_turn(
-    before: TurnView, after: TurnView, closing_messages: Sequence[FrameworkMessage], now: datetime
+    before: TurnView,
+    after: TurnView,
+    closing_messages: Sequence[FrameworkMessage],
+    now: datetime,
+    *,
+    joining: Sequence[JoiningMessage] = (),
 ) -> SessionChange:
     """End the turn because a person wished so.
 
@@ -219,17 +267,15 @@ def cancel_turn(
         after: The same turn from `cancelled_tool_calls`.
         closing_messages: What closes the transcript.
         now: The time of the commit.
+        joining: What was to join the turn: it stays in the transcript of the turn that it was meant for.
     """
     turn_id = before.turn.turn_id
     changed = tuple(
         new for old, new in zip(before.tool_calls, after.tool_calls, strict=True) if old is not new
     )
-    closed = tuple(
-        approval_interrupt_id(old.tool_call_id)
-        for old in before.tool_calls
-        if old.status == "waiting_for_approval"
-    )
-    stored = _store(before, closing_messages, now)
+    waiting = (open_interrupt_id(call) for call in before.tool_calls)
+    closed = tuple(one for one in waiting if one is not None)
+    stored = _store(before, closing_messages, now, joining)
     events: list[AgentEvent] = [InterruptClosed(turn_id=turn_id, interrupt_id=one) for one in closed]
     events += [ToolCallCompleted(turn_id=turn_id, tool_call=call) for call in changed]
     events.append(TurnCancelled(turn_id=turn_id))
@@ -244,9 +290,18 @@ def cancel_turn(
     )
 
 
-def _store(view: TurnView, messages: Sequence[FrameworkMessage], now: datetime) -> tuple[AgentMessage, ...]:
-    return number_messages(
-        messages, next_sequence=view.record.next_sequence, turn_id=view.turn.turn_id, now=now
+def _store(
+    view: TurnView,
+    messages: Sequence[FrameworkMessage],
+    now: datetime,
+    joining: Sequence[JoiningMessage] = (),
+) -> tuple[AgentMessage, ...]:
+    return number_joined(
+        messages,
+        joining,
+        next_sequence=view.record.next_sequence,
+        turn_id=view.turn.turn_id,
+        now=now,
     )
 
 
