@@ -12,7 +12,9 @@ from dex_agents.builtin_loop.contract import ModelClient, ToolChoice
 from dex_agents.builtin_loop.function_tool import FunctionTool
 from dex_agents.errors import InvalidInputError, ToolDeclarationError
 from dex_agents.limits import TOOL_LISTING_SECONDS
+from dex_agents.session.compaction import CompactionPolicy
 from dex_agents.session.options import AgentSessionOptions
+from dex_agents.session.spend import SpendLimiter
 from dex_agents.tool_sources.contract import ToolSource, require_tool_sources
 from dex_agents.tools.builtin import require_built_in_tools
 from dex_agents.wire.tool_calls import ToolEffect, ToolPolicy
@@ -66,6 +68,8 @@ class AgentDefinition:
         resolve_model: Chooses the model by the session's settings, for every model call, summary and
             estimate; sync and free of side effects. `None` uses `model` always. Native output of one provider
             is not sent to another, so a session may change its model between calls and come back.
+        compaction: Keeps the model's input below its context window; `None` never shortens it.
+        spend_limiter: Asked before each model call and told after it; `None` counts nothing.
         decide_turn_continuation: Says at the end of each iteration whether the turn ends or goes on; see
             `continuation`.
     """
@@ -86,6 +90,8 @@ class AgentDefinition:
     tool_output_ascii: bool = True
     resolve_model: Callable[[Mapping[str, Any]], ModelClient] | None = None
     decide_turn_continuation: TurnContinuationHook | None = None
+    compaction: CompactionPolicy | None = None
+    spend_limiter: SpendLimiter | None = None
 
     def __post_init__(self) -> None:
         """Check every field and keep copies of the collections.

@@ -30,7 +30,8 @@ def create_builtin_agent_session_flow(
     Args:
         definition: The agent; what it says about tools, plans and deadlines becomes the session's.
         flow_type: Names this kind of agent on the engine; Workers with the same name share its sessions.
-        options: The session's other options, such as time limits.
+        options: The session's other options, such as time limits; its compaction and its spend limiter are
+            used where the definition has none.
 
     Raises:
         InvalidInputError: `flow_type` is blank, or `options` sets what the definition of an agent says.
@@ -43,5 +44,10 @@ def create_builtin_agent_session_flow(
     return create_agent_session_flow(
         BuiltinLoopAgentRunner(definition),
         flow_type,
-        replace(chosen, **{name: getattr(definition, name) for name in _SAID_BY_THE_DEFINITION}),
+        replace(
+            chosen,
+            compaction=definition.compaction or chosen.compaction,
+            spend_limiter=definition.spend_limiter or chosen.spend_limiter,
+            **{name: getattr(definition, name) for name in _SAID_BY_THE_DEFINITION},
+        ),
     )

@@ -2,13 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Generator, Sequence
+from collections.abc import Generator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Any, Final, cast
 
 import msgspec
 
 from dex_agents import limits, texts
+from dex_agents.builtin_loop.context_compaction import (
+    build_summary_request,
+    choose_cut,
+    estimate_request,
+    measure_request,
+)
 from dex_agents.builtin_loop.continuation import (
     MAX_CONSECUTIVE_TURN_CONTINUATIONS,
     ContinueTurn,
@@ -51,8 +57,12 @@ from dex_agents.errors import (
     ToolOutcomeUnknownError,
     WireFormatError,
 )
+from dex_agents.runner.contract import ContextSummaryRequest
+from dex_agents.runner.event_writer import AgentEventWriter
 from dex_agents.runner.outcomes import (
     AgentTurnOutcome,
+    ModelCallMetadata,
+    SummarizedContext,
     ToolCallsRequested,
     ToolExecutionResult,
     ToolInputRequested,
@@ -86,6 +96,22 @@ class _RunState(msgspec.Struct, frozen=True, omit_defaults=True):
 
     model_calls: int
     consecutive_continuations: int = 0
+
+
+class _SilentEvents:
+    """For calls that are no part of the answer that viewers follow."""
+
+    def write_text_delta(self, text: str) -> None:
+        """Drop it."""
+
+    def write_reasoning_delta(self, text: str) -> None:
+        """Drop it."""
+
+    def write_tool_progress(self, tool_call_id: str, text: str) -> None:
+        """Drop it."""
+
+
+_SILENT: Final = _SilentEvents()
 
 
 class EmptyModelAnswerError(RuntimeError):
@@ -127,48 +153,24 @@ class BuiltinLoopAgentRunner:
                 usage=empty_agent_usage(),
                 turn_error=texts.built_in_tool_name_taken(taken),
             )
-        offers_tools = state.model_calls < self._definition.max_model_calls_per_turn
         with _application_errors():
             decision = await self._decide_after_tools(turn, results)
             if decision == "end":
                 return TurnCompleted(new_messages=results, usage=empty_agent_usage())
             if isinstance(decision, ContinueTurn):
                 results = (*results, build_user_text_message(decision.message))
-            model = self._resolve_model(turn)
-            offered = await self._tools.offer(turn) if offers_tools else NO_TOOLS
-            response = await self._call_model(turn, model, results, offered)
-        usage = msgspec.structs.replace(response.usage, model_calls=1)
-        text = replace_lone_surrogates(response.text)
-        if not response.tool_calls and not text.strip():
-            if turn.attempt < limits.MAX_MODEL_CALL_ATTEMPTS:
-                raise EmptyModelAnswerError(texts.empty_answer_error(turn.attempt))
-            return TurnCompleted(
-                new_messages=results, usage=usage, turn_error=texts.empty_answer_error(turn.attempt)
-            )
-        calls = _build_stored_calls(turn, response.tool_calls)
-        output = build_model_output_message(
-            StoredModelOutput(
-                provider=model.provider,
-                api=model.api,
-                item=build_native_item(response.item),
-                text=text if text.strip() else "",
-                tool_calls=calls,
-            )
+            model = self._resolve_model(turn.session_settings)
+            offered = await self._offer_tools(turn, state)
+            request = self._build_request(turn, model, results, offered)
+            response = await _generate(model, request, turn.events)
+        outcome = await self._follow_response(
+            turn, state, results, offered=offered, model=model, response=response
         )
-        if not calls:
-            return await self._follow_answer(turn, state, text, (*results, output), usage)
-        if not offers_tools:
-            refusal = texts.tool_call_over_model_call_limit(self._definition.max_model_calls_per_turn)
-            refused = [build_tool_result_message(call, refusal) for call in calls]
-            return TurnCompleted(new_messages=(*results, output, *refused), usage=usage)
-        return ToolCallsRequested(
-            framework_run_state=_encode_run_state(_RunState(state.model_calls + 1)),
-            tool_calls=tuple(
-                self._tools.build_deferred_call(turn, offered, call, asked.arguments, index)
-                for index, (call, asked) in enumerate(zip(calls, response.tool_calls, strict=True))
-            ),
-            usage=usage,
-            new_messages=(*results, output),
+        anchor = None
+        if turn.context_window_tokens is not None:
+            anchor = measure_request(request, model, response.usage)
+        return msgspec.structs.replace(
+            outcome, input_token_anchor=anchor, model_call_metadata=_describe_call(model, response)
         )
 
     async def execute_deferred_tool_call(self, call: DeferredToolExecution) -> ToolOutcome:
@@ -241,6 +243,51 @@ class BuiltinLoopAgentRunner:
                 return ToolReconciliation.still_unknown()
             return await tool.reconcile(call.arguments, _build_context(call))
 
+    async def estimate_input_tokens(self, turn: AgentTurnContext) -> int:
+        """Return about how many input tokens the next call takes; see `CompactsContext`.
+
+        It starts from what the provider reported for the call before, where that was the same model.
+
+        Args:
+            turn: The turn as committed.
+        """
+        with _application_errors():
+            model = self._resolve_model(turn.session_settings)
+            offered = await self._offer_tools(turn, _decode_run_state(turn.framework_run_state))
+            request = self._build_request(turn, model, self._build_result_messages(turn), offered)
+        return estimate_request(request, model, turn.input_token_anchor)
+
+    def choose_compaction_cut(self, turn: AgentTurnContext, retained_tokens: int) -> int | None:
+        """Choose what a summary is to cover; see `CompactsContext`.
+
+        Args:
+            turn: The turn as committed.
+            retained_tokens: About how many tokens of messages are to stay.
+        """
+        return choose_cut(
+            turn.messages,
+            retained_tokens,
+            model=self._resolve_model(turn.session_settings),
+            context_window_tokens=turn.context_window_tokens,
+        )
+
+    async def summarize_context(self, request: ContextSummaryRequest) -> SummarizedContext:
+        """Summarise a part of the conversation; see `CompactsContext`.
+
+        Args:
+            request: What to summarise.
+
+        Durability:
+            Runs inside `RunModel`, with nothing streamed to viewers.
+        """
+        model = self._resolve_model(request.session_settings)
+        response = await _generate(model, build_summary_request(request), _SILENT)
+        return SummarizedContext(
+            text=response.text,
+            usage=msgspec.structs.replace(response.usage, model_calls=1),
+            model_call_metadata=_describe_call(model, response),
+        )
+
     def build_user_message(self, text: str) -> FrameworkMessage:
         """Return a user's text as a message to store; pure."""
         return build_user_text_message(text)
@@ -311,6 +358,50 @@ class BuiltinLoopAgentRunner:
             tuple(record for record in records if record is not None),
         )
 
+    async def _follow_response(
+        self,
+        turn: AgentTurnContext,
+        state: _RunState,
+        results: tuple[FrameworkMessage, ...],
+        *,
+        offered: OfferedTools,
+        model: ModelClient,
+        response: ModelResponse,
+    ) -> AgentTurnOutcome:
+        usage = msgspec.structs.replace(response.usage, model_calls=1)
+        text = replace_lone_surrogates(response.text)
+        if not response.tool_calls and not text.strip():
+            if turn.attempt < limits.MAX_MODEL_CALL_ATTEMPTS:
+                raise EmptyModelAnswerError(texts.empty_answer_error(turn.attempt))
+            return TurnCompleted(
+                new_messages=results, usage=usage, turn_error=texts.empty_answer_error(turn.attempt)
+            )
+        calls = _build_stored_calls(turn, response.tool_calls)
+        output = build_model_output_message(
+            StoredModelOutput(
+                provider=model.provider,
+                api=model.api,
+                item=build_native_item(response.item),
+                text=text if text.strip() else "",
+                tool_calls=calls,
+            )
+        )
+        if not calls:
+            return await self._follow_answer(turn, state, text, (*results, output), usage)
+        if not self._offers_tools(state):
+            refusal = texts.tool_call_over_model_call_limit(self._definition.max_model_calls_per_turn)
+            refused = [build_tool_result_message(call, refusal) for call in calls]
+            return TurnCompleted(new_messages=(*results, output, *refused), usage=usage)
+        return ToolCallsRequested(
+            framework_run_state=_encode_run_state(_RunState(state.model_calls + 1)),
+            tool_calls=tuple(
+                self._tools.build_deferred_call(turn, offered, call, asked.arguments, index)
+                for index, (call, asked) in enumerate(zip(calls, response.tool_calls, strict=True))
+            ),
+            usage=usage,
+            new_messages=(*results, output),
+        )
+
     async def _follow_answer(
         self,
         turn: AgentTurnContext,
@@ -319,10 +410,8 @@ class BuiltinLoopAgentRunner:
         new_messages: tuple[FrameworkMessage, ...],
         usage: AgentUsage,
     ) -> TurnCompleted | TurnContinued:
-        try:
+        with _application_errors():
             decision = await self._ask_hook(turn, ModelOutputItem(text))
-        except _NOT_FOR_THE_SDK as error:
-            raise AttemptFailedError(f"{type(error).__qualname__}: {error}") from error
         if not isinstance(decision, ContinueTurn):
             return TurnCompleted(new_messages=new_messages, usage=usage)
         if state.consecutive_continuations >= MAX_CONSECUTIVE_TURN_CONTINUATIONS:
@@ -355,39 +444,40 @@ class BuiltinLoopAgentRunner:
         )
         return await ask_continuation_hook(self._definition.decide_turn_continuation, iteration)
 
-    def _resolve_model(self, turn: AgentTurnContext) -> ModelClient:
+    def _offers_tools(self, state: _RunState) -> bool:
+        return state.model_calls < self._definition.max_model_calls_per_turn
+
+    async def _offer_tools(self, turn: AgentTurnContext, state: _RunState) -> OfferedTools:
+        return await self._tools.offer(turn) if self._offers_tools(state) else NO_TOOLS
+
+    def _resolve_model(self, session_settings: Mapping[str, Any]) -> ModelClient:
         if self._definition.resolve_model is None:
             return self._definition.model
-        model: Any = self._definition.resolve_model(turn.session_settings)
+        model: Any = self._definition.resolve_model(session_settings)
         problem = find_model_client_problem(model)
         if problem is not None:
             raise RunnerContractError(f"resolve_model returned a {type(model).__name__}: {problem}")
         return cast("ModelClient", model)
 
-    async def _call_model(
+    def _build_request(
         self,
         turn: AgentTurnContext,
         model: ModelClient,
         results: Sequence[FrameworkMessage],
         offered: OfferedTools,
-    ) -> ModelResponse:
-        request = ModelRequest(
+    ) -> ModelRequest:
+        return ModelRequest(
             instructions=self._build_instructions(turn),
             items=build_input_items(
                 [*_with_plan_note(turn), *results],
                 provider=model.provider,
                 api=model.api,
                 recorded_calls=turn.tool_calls,
+                summary=None if turn.context_summary is None else turn.context_summary.text,
             ),
             tools=offered.model_tools,
             tool_choice=offered.tool_choice,
         )
-        response: Any = await model.generate(request, turn.events)
-        if not isinstance(response, ModelResponse):
-            raise RunnerContractError(
-                f"{type(model).__name__}.generate returned a {type(response).__name__}, not a ModelResponse"
-            )
-        return response
 
     def _build_instructions(self, turn: AgentTurnContext) -> str:
         instructions = self._definition.instructions
@@ -453,6 +543,25 @@ def _decode_run_state(text: str | None) -> _RunState:
         return msgspec.json.decode(text, type=_RunState)
     except msgspec.MsgspecError as error:
         raise WireFormatError("BuiltinLoopRunState", str(error)) from None
+
+
+async def _generate(model: ModelClient, request: ModelRequest, events: AgentEventWriter) -> ModelResponse:
+    response: Any = await model.generate(request, events)
+    if not isinstance(response, ModelResponse):
+        raise RunnerContractError(
+            f"{type(model).__name__}.generate returned a {type(response).__name__}, not a ModelResponse"
+        )
+    return response
+
+
+def _describe_call(model: ModelClient, response: ModelResponse) -> ModelCallMetadata:
+    return ModelCallMetadata(
+        request_model=response.request_model,
+        response_model=response.response_model,
+        provider_name=model.provider,
+        response_id=response.response_id,
+        finish_reasons=() if response.finish_reason is None else (response.finish_reason,),
+    )
 
 
 def _encode_run_state(state: _RunState) -> str:

@@ -41,6 +41,8 @@ def test_the_defaults_are_those_of_the_documentation() -> None:
         "tool_output_ascii": True,
         "resolve_model": None,
         "decide_turn_continuation": None,
+        "compaction": None,
+        "spend_limiter": None,
     }
 
 
