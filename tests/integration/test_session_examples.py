@@ -52,3 +52,21 @@ def test_an_unknown_outcome_is_looked_up_or_settled() -> None:
         "outcome_unknown | None",
         "the letter came",
     ]
+
+
+def test_a_user_steers_queues_and_withdraws() -> None:
+    assert run_example("steering") == [
+        "the first order can still be approved: False",
+        "queued: ['Tiramisu']",
+        "1 turn: a Margherita is on its way",
+    ]
+
+
+def test_everything_that_waits_on_a_person_is_found_in_one_call() -> None:
+    assert run_example("waiting_sessions") == [
+        'ask question ask_user {"questions": [{"id": "who", "question": "Who is it for?"}]}',
+        'pay approval pay {"euros": 40}',
+        "pay -> paid 40 EUR",
+        'ask -> {"who": "Ada"}',
+        "waiting on a person now: []",
+    ]

@@ -170,10 +170,15 @@ ALL_OF: dict[str, Any] = {
     "allOf": [{"$ref": "#/$defs/named"}, {"properties": {"size": {"type": "integer"}}}],
     "$defs": {"named": {"type": "object", "required": ["name"]}},
 }
+ROOT_RELATIVE: dict[str, Any] = {
+    "type": "object",
+    "properties": {"from": {"type": "string", "minLength": 1}, "to": {"$ref": "#/properties/from"}},
+}
 
 
 @pytest.mark.case("BR-094")
 @pytest.mark.case("BR-095")
+@pytest.mark.case("BR-097")
 @pytest.mark.parametrize(
     ("parameters", "arguments", "problem"),
     [
@@ -183,6 +188,8 @@ ALL_OF: dict[str, Any] = {
         (ALL_OF, '{"name": "a", "size": 3}', None),
         (ALL_OF, '{"size": 3}', "/name: is required"),
         (ALL_OF, '{"name": "a", "size": "3"}', "/size: expected integer, got string"),
+        (ROOT_RELATIVE, '{"from": "a", "to": "b"}', None),
+        (ROOT_RELATIVE, '{"from": "a", "to": ""}', "/to: must have at least 1 characters"),
         (TEXT, "[1]", texts.ARGUMENTS_NOT_AN_OBJECT),
         (TEXT, '{"q": "a', texts.arguments_cut_off(1, 9)),
     ],
