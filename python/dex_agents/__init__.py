@@ -78,11 +78,12 @@ from dex_agents.runner.outcomes import (
     TurnContinued,
 )
 from dex_agents.runner.turn_context import AgentTurnContext, DeferredToolExecution
-from dex_agents.session.client import AgentSessionClient, WaitingSession
+from dex_agents.session.client import AgentSessionClient
 from dex_agents.session.compaction import CompactionPolicy
 from dex_agents.session.events import SessionEvents
 from dex_agents.session.flow import AgentSessionFlow, create_agent_session_flow
 from dex_agents.session.options import AgentSessionOptions
+from dex_agents.session.session_reader import WaitingSession
 from dex_agents.session.spend import SpendCheck, SpendLimiter, SpendRefused
 from dex_agents.session.worker import AgentWorker
 from dex_agents.texts import OUTCOME_UNKNOWN_TOOL_RESULT

@@ -13,8 +13,6 @@ from dex_agents import limits
 __all__ = [
     "APPROVAL_DEADLINE_PASSED",
     "ARGUMENTS_NOT_AN_OBJECT",
-    "ARGUMENTS_NOT_JSON",
-    "ARGUMENTS_NUMBER_OUT_OF_RANGE",
     "ARGUMENTS_TOO_LONG",
     "CONTEXT_SUMMARY_INSTRUCTIONS",
     "CONTEXT_SUMMARY_NOTE_HEADER",
@@ -34,7 +32,10 @@ __all__ = [
     "UNREADABLE_MESSAGE",
     "WAIT_ENDED_BY_USER",
     "WAIT_IS_OVER",
+    "arguments_cut_off",
+    "arguments_not_json",
     "arguments_not_prepared",
+    "arguments_number_out_of_range",
     "arguments_repeat_a_key",
     "arguments_too_deep",
     "built_in_tool_name_taken",
@@ -82,11 +83,7 @@ UNREADABLE_MESSAGE: Final = "[A message here could not be read.]"
 
 EARLIER_CONVERSATION_NOT_SHOWN: Final = "[The conversation before this is not shown.]"
 
-ARGUMENTS_NOT_JSON: Final = "they are not valid JSON; they may have been cut off"
-
 ARGUMENTS_NOT_AN_OBJECT: Final = "they are not a JSON object"
-
-ARGUMENTS_NUMBER_OUT_OF_RANGE: Final = "they hold a number that JSON cannot carry"
 
 ARGUMENTS_TOO_LONG: Final = f"they are longer than {limits.MAX_TOOL_ARGUMENTS_BYTES} bytes"
 
@@ -295,14 +292,32 @@ def too_many_continuations(limit: int) -> str:
     return f"the turn reached its limit of {limit} consecutive continuations without a tool call"
 
 
-def arguments_repeat_a_key(key: str) -> str:
+def arguments_not_json(line: int, column: int) -> str:
+    """What is wrong with arguments that JSON text cannot go on with at this character."""
+    return f"they are not valid JSON, from line {line}, column {column} on"
+
+
+def arguments_cut_off(line: int, column: int) -> str:
+    """What is wrong with arguments that end where JSON text does not."""
+    return (
+        f"they are not valid JSON: they end too early, at line {line}, column {column}, "
+        "and may have been cut off"
+    )
+
+
+def arguments_number_out_of_range(line: int, column: int) -> str:
+    """What is wrong with arguments that hold a number without a finite value, or of too many digits."""
+    return f"they hold a number that JSON cannot carry, at line {line}, column {column}"
+
+
+def arguments_repeat_a_key(key: str, line: int, column: int) -> str:
     """What is wrong with arguments of which one key has two values."""
-    return f"the key {key!r} appears twice in one object"
+    return f"the key {key!r} appears twice in one object, again at line {line}, column {column}"
 
 
-def arguments_too_deep(limit: int) -> str:
+def arguments_too_deep(limit: int, line: int, column: int) -> str:
     """What is wrong with arguments that are nested too deeply."""
-    return f"they are nested more than {limit} levels deep"
+    return f"they are nested more than {limit} levels deep, from line {line}, column {column} on"
 
 
 def arguments_not_prepared(reason: str) -> str:

@@ -94,7 +94,7 @@ class AgentTools:
             return self._offer_planning(turn)
         reserved = {*self._functions, *(tool.name for tool in turn.built_in_tools)}
         listing = await self.router.list_tools(reserved_names=reserved)
-        self._schemas.keep((*listing.tools.values(), *listing.unreachable.values()))
+        await self._schemas.keep((*listing.tools.values(), *listing.unreachable.values()))
         return OfferedTools(
             model_tools=(
                 *self._function_models,

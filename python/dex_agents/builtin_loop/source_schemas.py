@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import asyncio
 import logging
-from collections.abc import Iterable
+import threading
+from collections.abc import Sequence
 from typing import Final
 
 from dex_agents.builtin_loop.json_schema import ArgumentSchema, SchemaProblemError
@@ -21,10 +23,15 @@ class SourceSchemas:
     def __init__(self) -> None:
         # By source, tool and JSON text: a tool whose schema changed is another entry.
         self._compiled: dict[tuple[str, str, str], ArgumentSchema | None] = {}
+        self._compiling = threading.Lock()
 
-    def keep(self, listed: Iterable[ListedTool]) -> None:
-        """Compile what is new in a listing, with a warning for what cannot be, and forget what left it."""
-        self._compiled = {_key(tool): self._find(tool) for tool in listed}
+    async def keep(self, listed: Sequence[ListedTool]) -> None:
+        """Compile what is new in a listing, with a warning for what cannot be, and forget what left it.
+
+        In a thread: hundreds of schemas take a part of a second, once, and nothing else may stand still.
+        """
+        if self._compiled.keys() != {_key(tool) for tool in listed}:
+            await asyncio.to_thread(self._replace, listed)
 
     def fit_arguments(self, listed: ListedTool, arguments: str) -> str:
         """Return the JSON text to run for what a model or a person wrote.
@@ -38,6 +45,11 @@ class SourceSchemas:
         if problem is not None:
             raise ArgumentsProblemError(problem)
         return decoded.text
+
+    def _replace(self, listed: Sequence[ListedTool]) -> None:
+        # Many sessions list at once when a Worker starts; one of them compiles for all.
+        with self._compiling:
+            self._compiled = {_key(tool): self._find(tool) for tool in listed}
 
     def _find(self, listed: ListedTool) -> ArgumentSchema | None:
         key = _key(listed)
