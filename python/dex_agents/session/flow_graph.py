@@ -9,6 +9,7 @@
                                                                                   CallSingleAttemptTool
                                                  (a tool Step that failed for good ─► RecordToolFailure)
     cancel_turn ─► CancelTurn ─► AwaitUserMessage
+    (before AwaitUserMessage, when there is enough to delete: ApplyRetention)
 """
 
 from __future__ import annotations
@@ -55,6 +56,7 @@ from dex_agents.session.persistence import (
     response_instance,
 )
 from dex_agents.session.state import CallModel, SessionChange, StartToolCalls, ToolStart, WaitForUser
+from dex_agents.session.transitions.retention import is_retention_due
 from dex_agents.wire.interrupts import AgentInterrupt
 from dex_agents.wire.sessions import AgentTurnState, SessionRecord
 from dex_agents.wire.step_inputs import IdleStepInput, ToolStepInput, TurnStepInput
@@ -77,6 +79,7 @@ class StepClasses:
     """The Step classes of a session Flow; their names are the Step names in history and search."""
 
     await_user_message: type[Step[IdleStepInput]]
+    apply_retention: type[Step[IdleStepInput]]
     run_model: type[Step[TurnStepInput]]
     fail_turn: type[Step[TurnStepInput]]
     resume_turn: type[Step[TurnStepInput]]
@@ -149,6 +152,8 @@ class FlowGraph:
                 ]
                 # The end of a single call leads to the model by itself.
                 return go_to_many(*movements, *(() if is_alone else (self._join(turn, len(starts)),)))
+            case WaitForUser() if is_retention_due(record, self._options.retention):
+                return go_to_many(self._apply_retention())
             case WaitForUser():
                 return go_to_many(self.await_user_message())
             case _:
@@ -163,6 +168,12 @@ class FlowGraph:
             execute_load_channels=(INBOX, STEERING),
         )
         return StepMovement(self._steps.await_user_message, IdleStepInput(), options=options)
+
+    def _apply_retention(self) -> StepMovement[IdleStepInput]:
+        options = StepOptions(
+            execute_retry=UNTIL_IT_WORKS, execute_load_attribute_maps=(MESSAGES, TOOL_CALLS)
+        )
+        return StepMovement(self._steps.apply_retention, IdleStepInput(), options=options)
 
     def close_session(self) -> StepMovement[IdleStepInput]:
         """End the session."""
