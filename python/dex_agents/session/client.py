@@ -41,9 +41,11 @@ from dex import (
 )
 
 from dex_agents.codecs.attributes import build_session_registry
+from dex_agents.codecs.events import decode_events
 from dex_agents.errors import InvalidInputError, SessionClosedError, SessionTimeoutError
 from dex_agents.session.blob_cache import FetchingBlobCache
 from dex_agents.session.calls import SessionCalls
+from dex_agents.session.event_cursor import EventCursor
 from dex_agents.session.events import SessionEvents
 from dex_agents.session.flow import AgentSessionFlow
 from dex_agents.session.input_checks import (
@@ -66,6 +68,7 @@ from dex_agents.session.persistence import (
     settlement_receipt_id,
 )
 from dex_agents.session.runtime import utc_now
+from dex_agents.session.transitions.event_filter import EventFilter
 from dex_agents.session.transitions.interrupts import interrupt_tool_call_id
 from dex_agents.wire.interrupts import AgentInterrupt, InterruptKind
 from dex_agents.wire.messages import AgentUserMessage, QueuedMessage
@@ -96,6 +99,11 @@ RequestT = TypeVar("RequestT")
 
 _NOTHING_MORE: Final = RPCInvokeOptions()
 _SEARCH_PAGE: Final = 100
+
+_FIRST_EVENT_PAGE: Final = 4
+"""Enough for a session whose latest turn is over: the turn's end is its newest event."""
+
+_EVENT_PAGE: Final = 64
 _WAITING_STEPS: Final[Mapping[InterruptKind, str]] = {
     "approval": "AwaitToolApproval",
     "question": "AwaitQuestionAnswer",
@@ -455,11 +463,14 @@ class AgentSessionClient:
                 return (await self._calls.repeat(session_id, wait)).single_output(SessionSummary)
 
     async def get_agent_snapshot(self, session_id: str) -> AgentSnapshot:
-        """Return the whole session as of one commit; also after it closed."""
-        cursor = await self._calls.repeat(session_id, lambda: self._latest_cursor(session_id))
+        """Return the whole session as of one commit; also after it closed.
+
+        `events(…, since=snapshot)` goes on from it.
+        """
         snapshot = await self._calls.repeat(
             session_id, lambda: self._client.invoke_rpc(self._flow.get_agent_snapshot, session_id)
         )
+        cursor = await self._calls.repeat(session_id, lambda: self._find_cursor(snapshot))
         return msgspec.structs.replace(snapshot, event_cursor=cursor)
 
     async def get_progress(self, session_id: str) -> SessionProgress:
@@ -468,9 +479,24 @@ class AgentSessionClient:
             session_id, lambda: self._client.invoke_rpc(self._flow.get_progress, session_id)
         )
 
-    def events(self, session_id: str, *, cursor: str | None = None) -> SessionEvents:
-        """Return the session's live events, from a cursor or from the oldest one that is kept."""
-        return SessionEvents(self._client, self._flow.event_stream, session_id, cursor)
+    def events(
+        self, session_id: str, *, cursor: str | None = None, since: AgentSnapshot | None = None
+    ) -> SessionEvents:
+        """Return the session's live events, from the oldest one that is kept or from a given point.
+
+        To show a session, take a snapshot and then the events since it: together they show everything once,
+        text that is being streamed included.
+
+        Args:
+            session_id: The session.
+            cursor: From `SessionEvents.cursor`: begin with the event after the last one that was taken there.
+            since: From `get_agent_snapshot`: leave out what this snapshot shows. With a `cursor` as well,
+                reading begins there; a viewer that comes back hands over both.
+
+        Raises:
+            InvalidInputError: The cursor is none.
+        """
+        return SessionEvents(self._client, self._flow.event_stream, session_id, cursor, since)
 
     async def wait_for_idle(self, session_id: str, *, timeout: float = 60.0) -> SessionProgress:
         """Wait until no turn runs and no message is queued, or the session has closed.
@@ -603,9 +629,20 @@ class AgentSessionClient:
             except DexServiceError as error:
                 await self._calls.pause_or_raise(session_id, error, bound.deadline)
 
-    async def _latest_cursor(self, session_id: str) -> str | None:
-        page = await self._client.list_stream_messages(session_id, self._flow.event_stream, 1)
-        return page.messages[0].resume_token if page.messages else None
+    async def _find_cursor(self, snapshot: AgentSnapshot) -> str | None:
+        """Look back from the newest event for the one that ends what the snapshot holds."""
+        held = EventFilter(snapshot)
+        size, token = _FIRST_EVENT_PAGE, ""
+        while True:
+            page = await self._client.list_stream_messages(
+                snapshot.session_id, self._flow.event_stream, size, token
+            )
+            for message in page.messages:
+                if any(held.ends_what_is_held(event) for event in decode_events(message.value)):
+                    return EventCursor(message.resume_token).encode()
+            size, token = _EVENT_PAGE, page.next_page_token
+            if not token:
+                return None
 
 
 def _is_busy(progress: SessionProgress) -> bool:

@@ -56,6 +56,8 @@ class ReadRpcs:
                 last_turn_error=record.last_turn_error,
                 plan=get_stored(PLAN, context),
                 session_settings={} if settings is None else settings.values,
+                response_index=0 if record.turn is None else record.turn.response_index,
+                settings_revision=record.settings_revision,
             )
         )
 

@@ -61,7 +61,7 @@ class RunModel(SessionStep[TurnStepInput]):
             return dead_end()
         joining = load_joining(context, self._runtime.runner)
         settings = get_stored(SETTINGS, context)
-        with step_events(context, self._runtime, view.turn.turn_id) as events:
+        with step_events(context, self._runtime, view.turn.turn_id, view.turn.response_index + 1) as events:
             events.write_all(joining.events)
             if settings is not None and settings.revision != view.record.settings_revision:
                 events.write(SettingsUpdated(revision=settings.revision))
@@ -77,6 +77,7 @@ class RunModel(SessionStep[TurnStepInput]):
                 self._runtime.clock(),
                 rules=self._runtime.rules,
                 joining=joining.messages,
+                streamed_text=events.streamed_text,
             )
             events.write_all(change.events)
         joining.take(context)
@@ -161,7 +162,7 @@ class FailTurn(SessionStep[TurnStepInput]):
         error = describe_failure(context.recovery_error)
         closing = closing_messages(self._runtime, view, texts.turn_failed_note(error))
         change = fail_turn(view, closing, error, self._runtime.clock())
-        with step_events(context, self._runtime, view.turn.turn_id) as events:
+        with step_events(context, self._runtime, view.turn.turn_id, view.turn.response_index) as events:
             events.write_all(change.events)
         commit_change(context, change, loaded_messages=view.messages)
         return self._graph.follow(change, view.turn)
