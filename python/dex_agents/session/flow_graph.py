@@ -177,7 +177,9 @@ class FlowGraph:
 
     def close_session(self) -> StepMovement[IdleStepInput]:
         """End the session."""
-        options = StepOptions(execute_retry=UNTIL_IT_WORKS, execute_load_channels=(INBOX, STEERING))
+        options = StepOptions(
+            execute_retry=UNTIL_IT_WORKS, execute_load_channels=(INBOX, STEERING, SETTLED_OUTCOMES)
+        )
         return StepMovement(self._steps.close_session, IdleStepInput(), options=options)
 
     def call_model(self, record: SessionRecord) -> StepMovement[TurnStepInput]:

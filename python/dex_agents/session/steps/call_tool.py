@@ -54,7 +54,13 @@ class _ToolStep(SessionStep[ToolStepInput]):
         clock = self._runtime.clock
         started_at = clock()
         with step_events(context, self._runtime, call.turn_id) as events:
-            events.write(ToolCallStarted(tool_call_id=call.tool_call_id, tool_name=call.tool_name))
+            events.write(
+                ToolCallStarted(
+                    tool_call_id=call.tool_call_id,
+                    tool_name=call.tool_name,
+                    input_rounds=call.input_rounds,
+                )
+            )
             try:
                 outcome = await self._execute(context, call, events)
             except ToolExecutionError as error:

@@ -113,7 +113,6 @@ class PollToolTask(SessionStep[ToolStepInput]):
             )
             return self._finish(context, step, call, final)
         if isinstance(outcome, ToolInputRequested):
-            close_interrupts(context, (open_interrupt_id(call) or "",))
             return ask_for_tool(FlowParts(self._runtime, self._graph), context, step, call, outcome)
         return start_task(FlowParts(self._runtime, self._graph), context, step, call, outcome)
 

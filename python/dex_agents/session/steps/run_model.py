@@ -66,7 +66,7 @@ class RunModel(SessionStep[TurnStepInput]):
             return dead_end()
         joining = load_joining(context, self._runtime.runner)
         settings = get_stored(SETTINGS, context)
-        with step_events(context, self._runtime, view.turn.turn_id) as events:
+        with step_events(context, self._runtime, view.turn.turn_id, view.turn.response_index + 1) as events:
             async with heartbeats(context):
                 change = await self._think(context, view, joining, settings, events)
             events.write_all(change.events)
@@ -99,7 +99,12 @@ class RunModel(SessionStep[TurnStepInput]):
         outcome = _require_outcome(await self._runtime.runner.run_model_step(turn))
         await paid.report("answer", outcome.usage, outcome.model_call_metadata)
         change = decide_model_outcome(
-            view, outcome, self._runtime.clock(), rules=self._runtime.rules, joining=joining.messages
+            view,
+            outcome,
+            self._runtime.clock(),
+            rules=self._runtime.rules,
+            joining=joining.messages,
+            streamed_text=events.streamed_text,
         )
         joining.take(context)
         return paid.finish(change, outcome.input_token_anchor)
@@ -187,7 +192,7 @@ class FailTurn(SessionStep[TurnStepInput]):
         error = describe_failure(context.recovery_error)
         closing = closing_messages(self._runtime, view, texts.turn_failed_note(error))
         change = fail_turn(view, closing, error, self._runtime.clock())
-        with step_events(context, self._runtime, view.turn.turn_id) as events:
+        with step_events(context, self._runtime, view.turn.turn_id, view.turn.response_index) as events:
             events.write_all(change.events)
         drop_reports(context, view.turn)
         record = commit_change(context, change, loaded_messages=view.messages)

@@ -22,7 +22,7 @@ from dex_agents.session.persistence import (
     map_instance,
 )
 from dex_agents.session.runtime import SessionRuntime
-from dex_agents.session.steps.commit import close_interrupts, write_tool_calls
+from dex_agents.session.steps.commit import close_interrupts, open_interrupt, write_tool_calls
 from dex_agents.session.steps.event_stream import step_events
 from dex_agents.session.steps.finished_calls import finish_call
 from dex_agents.session.steps.remote_tasks import cancel_remote_task
@@ -31,6 +31,7 @@ from dex_agents.session.steps.turn_gate import is_cancelled
 from dex_agents.session.steps.turn_loading import load_tool_call
 from dex_agents.session.transitions.interrupts import (
     InterruptEnd,
+    build_interrupt,
     end_approval,
     end_question,
     end_wait,
@@ -38,7 +39,7 @@ from dex_agents.session.transitions.interrupts import (
 )
 from dex_agents.session.transitions.tool_calls import cancel_tool_call, release_tool_call, skip_tool_call
 from dex_agents.tools.builtin import ASK_USER
-from dex_agents.wire.events import InterruptClosed, ToolCallCompleted
+from dex_agents.wire.events import InterruptClosed, InterruptOpened, ToolCallCompleted
 from dex_agents.wire.signals import ToolDecision
 from dex_agents.wire.step_inputs import ToolStepInput
 from dex_agents.wire.tool_calls import AgentToolCall
@@ -96,12 +97,21 @@ class _InterruptStep(SessionStep[ToolStepInput]):
     def _close(self, context: AsyncContext, call: AgentToolCall, end: InterruptEnd) -> None:
         closed = open_interrupt_id(call) or ""
         approval = end.tool_call.approval if call.status == "waiting_for_approval" else None
+        goes_on = None if end.then == "final" else end.tool_call
         with step_events(context, self._runtime, call.turn_id) as events:
             events.write(
-                InterruptClosed(interrupt_id=closed, decision=None if approval is None else approval.decision)
+                InterruptClosed(
+                    interrupt_id=closed,
+                    decision=None if approval is None else approval.decision,
+                    tool_call=goes_on,
+                )
             )
             if end.then == "final":
                 events.write(ToolCallCompleted(tool_call=end.tool_call))
+            if end.then == "poll":
+                waiting = build_interrupt(end.tool_call, self._runtime.clock())
+                events.write(InterruptOpened(interrupt=waiting, tool_call=end.tool_call))
+                open_interrupt(context, waiting)
         close_interrupts(context, (closed,))
 
     def _go_on(self, step: ToolStepInput, end: InterruptEnd) -> StepDecision:
