@@ -188,11 +188,12 @@ class FlowGraph:
         instances = (*_loads(turn.tool_call_ids), *_context_loads(record))
         # Without a summary everything is read, and one load says so for any number of chunks.
         maps = () if record.chunks else (MESSAGES,)
+        # Written with every model call and hardly ever used: short to name is better than little to load.
         on_failure = StepOptions(
             execute_retry=UNTIL_IT_WORKS,
-            execute_load_attribute_maps=maps,
+            execute_load_attribute_maps=(MESSAGES, CONTEXT_SUMMARY),
             execute_load_channels=(RUNNING_TURN,),
-            execute_load_attribute_map_instances=instances,
+            execute_load_attribute_map_instances=_loads(turn.tool_call_ids),
         )
         options = StepOptions(
             execute_method_timeout=self._options.model_call_timeout,
