@@ -166,7 +166,7 @@ $(CARGO_FUZZ):
 
 # --- Shows and measurements ---------------------------------------------------------------------
 
-.PHONY: demo fleet bench-json bench-images bench-frames bench-tokens token-weights bench-native bench-turns bench-engine bench-rust
+.PHONY: demo fleet bench-json bench-images bench-frames bench-tokens token-weights bench-native bench-turns bench-history bench-engine bench-rust
 demo: $(EXTENSION) ## A support agent that survives the death of its Worker
 	@$(BIN)/python -m examples.support_desk.demo
 
@@ -193,6 +193,9 @@ bench-native: $(RELEASE_EXTENSION) $(BENCH_TOOLS) $(TOKEN_TOOLS) wheel ## All of
 
 bench-turns: $(RELEASE_EXTENSION) $(BENCH_TOOLS) ## Durable turns beside LangGraph with its SQLite checkpointer
 	@$(BIN)/python -m benches.compare.bench_turns
+
+bench-history: $(RELEASE_EXTENSION) ## The cost of a turn over 10 to 10,000 stored messages
+	@$(BIN)/python -m benches.end_to_end.bench_history
 
 bench-engine: $(RELEASE_EXTENSION) ## Commits and Steps a second of the local engine
 	@$(BIN)/python -m benches.end_to_end.bench_engine

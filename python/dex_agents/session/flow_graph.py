@@ -195,11 +195,12 @@ class FlowGraph:
         # Without a summary everything is read, and one load says so for any number of chunks.
         maps = () if record.chunks else (MESSAGES,)
         reports = _reports(turn)
+        # Written with every model call and hardly ever used: short to name is better than little to load.
         on_failure = StepOptions(
             execute_retry=UNTIL_IT_WORKS,
-            execute_load_attribute_maps=maps,
+            execute_load_attribute_maps=(MESSAGES, CONTEXT_SUMMARY),
             execute_load_channels=(RUNNING_TURN,),
-            execute_load_attribute_map_instances=instances,
+            execute_load_attribute_map_instances=_loads(turn.tool_call_ids),
             execute_load_channel_map_instances=reports,
         )
         options = StepOptions(
