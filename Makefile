@@ -2,6 +2,8 @@
 
 PYTHON ?= python3
 ROUNDS ?= 25
+SECONDS ?= 60
+SANITIZER ?= address
 
 SHELL := bash
 .SHELLFLAGS := -euo pipefail -c
@@ -103,7 +105,7 @@ test-rust: ## cargo test of the pure crates
 test-fast: $(EXTENSION) ## Unit and property tests
 	$(BIN)/python -m pytest tests/unit tests/property
 
-test-thorough: $(EXTENSION) ## Property tests with 100,000 examples each
+test-thorough: $(EXTENSION) ## Property tests: 100,000 random cases each, and 2,000 that Hypothesis makes
 	$(BIN)/python -m pytest tests/property --hypothesis-profile thorough --timeout 0
 
 conformance: $(EXTENSION) ## The vectors and requirements of conformance/
@@ -112,6 +114,55 @@ conformance: $(EXTENSION) ## The vectors and requirements of conformance/
 test-crash: $(EXTENSION) ## Kill Workers and engines at gates, then at ROUNDS random points
 	$(BIN)/python -m pytest tests/crash -m crash -q
 	$(BIN)/python -m tests.crash.rounds --rounds $(ROUNDS)
+
+# --- Strangers' bytes ---------------------------------------------------------------------------
+
+# cargo-fuzz, its build and what the targets found so far stay in target/; a crash leaves its input there.
+CARGO_FUZZ_VERSION := 0.13.2
+CARGO_FUZZ := target/tools/bin/cargo-fuzz
+FUZZ_TARGETS := $(basename $(notdir $(wildcard rust/fuzz/fuzz_targets/*.rs)))
+FUZZ_TOOLCHAIN := $(if $(filter none,$(SANITIZER)),,+nightly)
+FUZZ = PATH="$(CURDIR)/target/tools/bin:$$PATH" CARGO_TARGET_DIR=target/fuzz \
+	cargo $(FUZZ_TOOLCHAIN) fuzz $(1) --fuzz-dir rust/fuzz --sanitizer $(SANITIZER)
+
+.PHONY: fuzz
+fuzz: $(CARGO_FUZZ) ## Fuzz each crate for SECONDS; SANITIZER=none does without a nightly Rust
+	@cargo $(FUZZ_TOOLCHAIN) --version >/dev/null 2>&1 || { echo "A sanitizer needs a nightly Rust: \
+	run 'rustup toolchain install nightly', or 'make fuzz SANITIZER=none' to fuzz without one" >&2; exit 1; }
+	@mkdir -p target/fuzz; $(call FUZZ,build) >target/fuzz/build.log 2>&1 || { cat target/fuzz/build.log; exit 1; }
+	@for target in $(FUZZ_TARGETS); do \
+		corpus="target/fuzz/corpus/$$target"; crashes="target/fuzz/crashes/$$target"; log="target/fuzz/$$target.log"; \
+		mkdir -p "$$corpus" "$$crashes"; \
+		$(call FUZZ,run) "$$target" "$$corpus" -- -max_total_time=$(SECONDS) -timeout=10 -print_final_stats=1 \
+			-dict=rust/fuzz/json.dict -artifact_prefix="$$crashes/" >"$$log" 2>&1 || \
+			{ tail -n 60 "$$log"; echo "fuzz $$target: CRASHED; the input is in $$crashes/" >&2; exit 1; }; \
+		echo "fuzz $$target: $$(awk '/stat::number_of_executed_units/ { print $$2 }' "$$log") executions in" \
+			"$(SECONDS) s, sanitizer $(SANITIZER), crashes 0"; \
+	done
+
+.PHONY: sanitize
+# The extension is the only crate with unsafe code; a copy of the package holds the build that checks itself.
+# Its frames are too large for the small stack of one test, and its reports go past what pytest captures.
+SANITIZED := target/sanitize
+HOST = $(shell rustc -vV | sed -n 's/^host: //p')
+LIBASAN = $(shell gcc -print-file-name=libasan.so 2>/dev/null)
+sanitize: $(EXTENSION) ## Python's tests of the extension, built with AddressSanitizer (needs a nightly Rust and gcc)
+	@cargo +nightly --version >/dev/null 2>&1 || { echo "sanitize needs a nightly Rust: \
+	run 'rustup toolchain install nightly'" >&2; exit 1; }
+	@test -e "$(LIBASAN)" || { echo "sanitize needs the AddressSanitizer of gcc, libasan.so" >&2; exit 1; }
+	RUSTFLAGS=-Zsanitizer=address cargo +nightly build --quiet --locked -p agents_python \
+		--target $(HOST) --target-dir $(SANITIZED)
+	@rm -rf $(SANITIZED)/python && cp -r python $(SANITIZED)/python
+	@cp $(SANITIZED)/$(HOST)/debug/lib_native.so \
+		$(SANITIZED)/python/dex_agents/$(notdir $(wildcard python/dex_agents/_native*.so))
+	LD_PRELOAD="$(LIBASAN)" ASAN_OPTIONS=detect_leaks=0 PYTHONMALLOC=malloc PYTHONPATH=$(SANITIZED)/python \
+		$(BIN)/python -m pytest -q --capture=sys tests/unit/codecs tests/unit/media tests/unit/ui_stream \
+		tests/unit/builtin_loop/test_token_estimate.py tests/property/test_many_cases.py \
+		tests/property/test_json_objects.py tests/conformance --deselect \
+		tests/unit/codecs/test_json_text.py::test_the_deepest_value_that_is_served_needs_little_stack
+
+$(CARGO_FUZZ):
+	cargo install --quiet cargo-fuzz --locked --version $(CARGO_FUZZ_VERSION) --root target/tools
 
 # --- Shows and measurements ---------------------------------------------------------------------
 
@@ -172,6 +223,7 @@ ci: ## All gates in order
 	$(MAKE) lint
 	$(MAKE) typecheck
 	$(MAKE) test-rust
+	$(MAKE) fuzz SANITIZER=none SECONDS=5
 	$(MAKE) test-wheel
 	$(MAKE) test-crash ROUNDS=5
 	$(BIN)/python -m pytest -m "not crash"

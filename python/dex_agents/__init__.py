@@ -55,6 +55,8 @@ from dex_agents.media.references import (
 )
 from dex_agents.runner.contract import (
     AgentFrameworkRunner,
+    CompactsContext,
+    ContextSummaryRequest,
     EditsToolArguments,
     PollsToolTasks,
     ReconcilesToolCalls,
@@ -64,6 +66,8 @@ from dex_agents.runner.event_writer import AgentEventWriter
 from dex_agents.runner.outcomes import (
     AgentTurnOutcome,
     DeferredToolCall,
+    ModelCallMetadata,
+    SummarizedContext,
     ToolCallsRequested,
     ToolExecutionResult,
     ToolInputRequested,
@@ -74,10 +78,13 @@ from dex_agents.runner.outcomes import (
     TurnContinued,
 )
 from dex_agents.runner.turn_context import AgentTurnContext, DeferredToolExecution
-from dex_agents.session.client import AgentSessionClient, WaitingSession
+from dex_agents.session.client import AgentSessionClient
+from dex_agents.session.compaction import CompactionPolicy
 from dex_agents.session.events import SessionEvents
 from dex_agents.session.flow import AgentSessionFlow, create_agent_session_flow
 from dex_agents.session.options import AgentSessionOptions
+from dex_agents.session.session_reader import WaitingSession
+from dex_agents.session.spend import SpendCheck, SpendLimiter, SpendRefused
 from dex_agents.session.worker import AgentWorker
 from dex_agents.texts import OUTCOME_UNKNOWN_TOOL_RESULT
 from dex_agents.tool_sources.contract import BuildsDeferredCalls, SourceTool, ToolSource
@@ -86,8 +93,11 @@ from dex_agents.tool_sources.router import ToolSourceRouter
 from dex_agents.tools.builtin import (
     BuiltInTool,
 )
+from dex_agents.tools.plan_note import build_plan_note
+from dex_agents.wire.context import ContextSummary
 from dex_agents.wire.events import (
     AgentEvent,
+    ContextCompacted,
     InterruptClosed,
     InterruptOpened,
     ModelCompleted,
@@ -124,6 +134,7 @@ from dex_agents.wire.plans import (
 )
 from dex_agents.wire.sessions import SessionStatus, SessionSummary, TurnOutcome
 from dex_agents.wire.snapshots import AgentSnapshot, SessionProgress
+from dex_agents.wire.spend import SpendReport
 from dex_agents.wire.tool_calls import (
     AgentToolCall,
     Answer,
@@ -135,7 +146,7 @@ from dex_agents.wire.tool_calls import (
     ToolPolicy,
     ToolSettlement,
 )
-from dex_agents.wire.usage import AgentUsage, add_agent_usage, empty_agent_usage
+from dex_agents.wire.usage import AgentUsage, ModelUsage, add_agent_usage, empty_agent_usage
 
 __version__: Final = "0.5.0"
 
@@ -168,6 +179,11 @@ __all__ = [
     "AttemptFailedError",
     "BuildsDeferredCalls",
     "BuiltInTool",
+    "CompactionPolicy",
+    "CompactsContext",
+    "ContextCompacted",
+    "ContextSummary",
+    "ContextSummaryRequest",
     "DeferredToolCall",
     "DeferredToolExecution",
     "DexAgentsError",
@@ -190,8 +206,10 @@ __all__ = [
     "LocalDirectoryMediaStore",
     "MediaStore",
     "MediaStoreError",
+    "ModelCallMetadata",
     "ModelCompleted",
     "ModelStarted",
+    "ModelUsage",
     "PlanStatus",
     "PlanTodo",
     "PlanUpdated",
@@ -215,6 +233,11 @@ __all__ = [
     "SessionUnavailableError",
     "SettingsUpdated",
     "SourceTool",
+    "SpendCheck",
+    "SpendLimiter",
+    "SpendRefused",
+    "SpendReport",
+    "SummarizedContext",
     "SupportsPlanMode",
     "TextDelta",
     "TodoStatus",
@@ -253,6 +276,7 @@ __all__ = [
     "__version__",
     "add_agent_usage",
     "build_image_reference",
+    "build_plan_note",
     "build_session_registry",
     "check_image",
     "check_images",

@@ -16,11 +16,18 @@ __all__ = [
     "encode_compact_sorted",
     "encode_ui_frames",
     "encode_unicode",
+    "read_json_object",
 ]
 
 TOKEN_FEATURE_NAMES: Final[list[str]]
 __version__: Final[str]
 build_profile: Final[Literal["debug", "release"]]
+
+# An object and whether text in it was healed; or what is wrong, line, column and the key that is repeated.
+_JsonProblemKind: TypeAlias = Literal[
+    "not_json", "cut_off", "not_an_object", "number_out_of_range", "repeated_key", "too_deep"
+]
+_ReadJsonObject: TypeAlias = tuple[dict[str, Any], bool] | tuple[_JsonProblemKind, int, int, str | None]
 
 # SHA-256, length, media type by its first bytes, whether it is that image, width, height, damage.
 _ImageCheck: TypeAlias = tuple[str, int, str | None, bool, int | None, int | None, str | None]
@@ -31,6 +38,7 @@ def encode_ascii(value: Any, /) -> str | None: ...
 def encode_compact_sorted(value: Any, /) -> str | None: ...
 def encode_ui_frames(parts: Any, event_ids: list[str] | None, max_joined_bytes: int, /) -> bytes | None: ...
 def encode_unicode(value: Any, /) -> str | None: ...
+def read_json_object(text: str, max_depth: int, /) -> _ReadJsonObject: ...
 
 @final
 class TokenWeights:

@@ -7,6 +7,7 @@ from typing import Final
 __all__ = [
     "ESTIMATED_IMAGE_INPUT_TOKENS",
     "MAX_ANSWER_BYTES",
+    "MAX_CONTEXT_SUMMARY_BYTES",
     "MAX_EVENT_TEXT_BYTES",
     "MAX_IDENTIFIER_CHARACTERS",
     "MAX_IMAGES_PER_MESSAGE",
@@ -29,6 +30,7 @@ __all__ = [
     "MAX_TOOL_CONTINUATION_BYTES",
     "MAX_TOOL_OUTPUT_BYTES",
     "MAX_TOOL_SCHEMA_BYTES",
+    "MAX_UNREPORTED_SPEND",
     "MAX_USER_TEXT_BYTES",
     "MAX_WAIT_SECONDS",
     "STEP_HEARTBEAT_SECONDS",
@@ -40,6 +42,12 @@ MAX_USER_TEXT_BYTES: Final = 1024 * 1024
 
 MAX_TOOL_ARGUMENTS_BYTES: Final = 1024 * 1024
 """The arguments of one tool call, as UTF-8; longer ones are answered to the model as a failure."""
+
+MAX_CONTEXT_SUMMARY_BYTES: Final = 64 * 1024
+"""The summary of an earlier conversation, as UTF-8; the rest is cut."""
+
+MAX_UNREPORTED_SPEND: Final = 32
+"""Model calls of a session that a spend limiter could not be told of, and will be told of later."""
 
 MAX_TOOL_OUTPUT_BYTES: Final = 1024 * 1024
 """The stored output of one tool call, as UTF-8; the rest is cut and a note says how much."""

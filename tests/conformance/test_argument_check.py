@@ -40,6 +40,7 @@ def run(arguments: dict[str, Any], context: ToolCallContext) -> str:
 @pytest.mark.case("BR-093")
 @pytest.mark.case("BR-094")
 @pytest.mark.case("BR-095")
+@pytest.mark.requirement("arguments-strict")
 @pytest.mark.parametrize("case", [pytest.param(case, id=case.name) for case in VECTORS.cases])
 def test_arguments_are_checked_as_pinned(case: Case) -> None:
     tool = function_tool(name="check", description="", parameters=case.given.schema, execute=run)

@@ -21,6 +21,7 @@ from dex_agents.builtin_loop.contract import (
     ModelToolCall,
     ModelToolResultItem,
     ModelUserTextItem,
+    ToolChoice,
 )
 from dex_agents.builtin_loop.definition import AgentDefinition, InstructionContext
 from dex_agents.builtin_loop.flow import create_builtin_agent_session_flow
@@ -28,6 +29,7 @@ from dex_agents.builtin_loop.function_tool import FunctionTool, function_tool
 from dex_agents.builtin_loop.runner import BuiltinLoopAgentRunner
 from dex_agents.builtin_loop.scripted_model import ScriptedModelClient, ScriptedModelReply, ScriptedToolCall
 from dex_agents.builtin_loop.tool_call_context import ToolCallContext
+from dex_agents.tool_sources.contract import SourceTool, ToolSource
 
 __all__ = [
     "MAX_CONSECUTIVE_TURN_CONTINUATIONS",
@@ -48,7 +50,10 @@ __all__ = [
     "ScriptedModelClient",
     "ScriptedModelReply",
     "ScriptedToolCall",
+    "SourceTool",
     "ToolCallContext",
+    "ToolChoice",
+    "ToolSource",
     "TurnContinuation",
     "TurnContinuationContext",
     "create_builtin_agent_session_flow",

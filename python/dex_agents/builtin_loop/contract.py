@@ -3,7 +3,7 @@
 A model client knows one provider's API and nothing of sessions; everything that it needs is in the request.
 """
 
-from typing import Any, Protocol
+from typing import Any, Literal, Protocol
 
 import msgspec
 
@@ -20,7 +20,11 @@ __all__ = [
     "ModelToolCall",
     "ModelToolResultItem",
     "ModelUserTextItem",
+    "ToolChoice",
 ]
+
+ToolChoice = Literal["auto", "required"]
+"""Whether a model may answer without a tool, or has to call one."""
 
 
 class ModelToolCall(msgspec.Struct, frozen=True):
@@ -110,11 +114,13 @@ class ModelRequest(msgspec.Struct, frozen=True):
         items: The conversation, oldest first.
         tools: What the model may ask for. Empty in the call that must end a turn, even when `items` holds
             calls.
+        tool_choice: `required` when the model has to call one of `tools`; `auto` whenever there are none.
     """
 
     instructions: str
     items: tuple[ModelInputItem, ...]
     tools: tuple[ModelTool, ...] = ()
+    tool_choice: ToolChoice = "auto"
 
 
 class ModelResponse(msgspec.Struct, frozen=True, kw_only=True):

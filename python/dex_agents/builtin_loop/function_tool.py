@@ -22,16 +22,20 @@ from dex_agents.builtin_loop.tool_arguments import (
 from dex_agents.builtin_loop.tool_call_context import LoopBoundEventWriter, ToolCallContext
 from dex_agents.codecs.json_text import encode_json_text
 from dex_agents.codecs.unicode_text import cut_to_bytes, replace_lone_surrogates
-from dex_agents.errors import ToolDeclarationError
+from dex_agents.errors import RunnerContractError, ToolDeclarationError
+from dex_agents.runner.outcomes import ToolReconciliation
 from dex_agents.wire.tool_calls import ToolEffect
 
-__all__ = ["FunctionTool", "PrepareArguments", "ToolFunction", "function_tool"]
+__all__ = ["FunctionTool", "PrepareArguments", "ReconcileCall", "ToolFunction", "function_tool"]
 
 ToolFunction = Callable[[dict[str, Any], ToolCallContext], Any]
 """`execute(arguments, context)`, async or sync; a sync one runs in a thread."""
 
 PrepareArguments = Callable[[dict[str, Any]], dict[str, Any]]
 """Converts decoded arguments before the check, such as a shape that an earlier version of the tool took."""
+
+ReconcileCall = Callable[[dict[str, Any], ToolCallContext], Any]
+"""`reconcile(arguments, context)`, async or sync, returns a `ToolReconciliation`."""
 
 _NAME: Final = re.compile(r"[a-zA-Z0-9_-]{1,64}")
 _MAX_REASON_BYTES: Final = 300
@@ -55,6 +59,7 @@ class FunctionTool:
         "_decode",
         "_is_async",
         "_prepare",
+        "_reconcile",
         "_schema",
         "description",
         "effect",
@@ -77,6 +82,7 @@ class FunctionTool:
         requires_approval: bool | None,
         prepare_arguments: PrepareArguments | None,
         ordered: bool,
+        reconcile: ReconcileCall | None = None,
     ) -> None:
         if not _NAME.fullmatch(name):
             raise ToolDeclarationError(name, "the name must match ^[a-zA-Z0-9_-]{1,64}$")
@@ -84,6 +90,8 @@ class FunctionTool:
             raise ToolDeclarationError(name, "prepare_arguments is not callable")
         if prepare_arguments is not None and inspect.iscoroutinefunction(prepare_arguments):
             raise ToolDeclarationError(name, "prepare_arguments must be a sync function")
+        if reconcile is not None and not callable(reconcile):
+            raise ToolDeclarationError(name, "reconcile is not callable")
         if not isinstance(cast("Any", parameters), Mapping):
             raise ToolDeclarationError(name, "parameters: must be a JSON Schema, as a mapping")
         try:
@@ -102,9 +110,15 @@ class FunctionTool:
         self._is_async = is_async
         self._decode = decode
         self._prepare = prepare_arguments
+        self._reconcile = reconcile
 
     def __repr__(self) -> str:
         return f"FunctionTool(name={self.name!r}, effect={self.effect!r})"
+
+    @property
+    def is_reconcilable(self) -> bool:
+        """Whether the tool can look up what became of a call."""
+        return self._reconcile is not None
 
     def prepare_arguments(self, arguments: str) -> str:
         """Return the JSON text to run for what a model wrote: decoded, prepared and checked.
@@ -152,12 +166,37 @@ class FunctionTool:
             Runs inside a tool Step, which decides about another attempt. Cancelling does not stop a thread.
         """
         value = self._decoded(decode_tool_arguments(arguments).value)
-        if self._is_async:
-            result = self._bind(value, context)
-        else:
-            events = LoopBoundEventWriter(context.events, asyncio.get_running_loop())
-            result = await asyncio.to_thread(_call, self._bind, value, replace(context, events=events))
-        return await result if inspect.isawaitable(result) else result
+        return await _run(self._bind, value, context, is_async=self._is_async)
+
+    async def reconcile(self, arguments: str, context: ToolCallContext) -> ToolReconciliation:
+        """Find out what became of a call.
+
+        Args:
+            arguments: What the call was run with; not checked again, as the schema may have changed since.
+            context: For the look-up, with the idempotency key of the call.
+
+        Returns:
+            What the look-up found; `still_unknown` when the tool has none, or the arguments cannot be read.
+
+        Raises:
+            RunnerContractError: The look-up returned something else.
+            Exception: Whatever it raises.
+
+        Durability:
+            Runs inside `ReconcileToolCall`, which repeats it; it must change nothing.
+        """
+        if self._reconcile is None:
+            return ToolReconciliation.still_unknown()
+        try:
+            value = decode_tool_arguments(arguments).value
+        except ArgumentsProblemError:
+            return ToolReconciliation.still_unknown()
+        found = await _run(self._reconcile, value, context, is_async=_is_async_callable(self._reconcile))
+        if not isinstance(found, ToolReconciliation):
+            raise RunnerContractError(
+                f"reconcile of tool {self.name!r} returned a {type(found).__name__}, not a ToolReconciliation"
+            )
+        return found
 
     def _check(self, value: dict[str, Any], text_length: int) -> None:
         problem = self._schema.find_problem(value, text_length=text_length)
@@ -196,6 +235,17 @@ class FunctionTool:
 
 class _ToolRaisedStopIterationError(RuntimeError):
     """A `StopIteration` of a tool: a future cannot carry one, so awaiting its thread would never end."""
+
+
+async def _run(
+    function: Callable[[Any, ToolCallContext], Any], value: Any, context: ToolCallContext, *, is_async: bool
+) -> Any:
+    if is_async:
+        result = function(value, context)
+    else:
+        events = LoopBoundEventWriter(context.events, asyncio.get_running_loop())
+        result = await asyncio.to_thread(_call, function, value, replace(context, events=events))
+    return await result if inspect.isawaitable(result) else result
 
 
 def _call(bind: Callable[[Any, ToolCallContext], Any], value: Any, context: ToolCallContext) -> Any:
@@ -242,6 +292,7 @@ def function_tool(
     requires_approval: bool | None = None,
     prepare_arguments: PrepareArguments | None = None,
     ordered: bool = False,
+    reconcile: ReconcileCall | None = None,
 ) -> Callable[[Callable[..., Any]], FunctionTool]: ...
 
 
@@ -256,6 +307,7 @@ def function_tool(
     requires_approval: bool | None = None,
     prepare_arguments: PrepareArguments | None = None,
     ordered: bool = False,
+    reconcile: ReconcileCall | None = None,
 ) -> FunctionTool: ...
 
 
@@ -271,6 +323,7 @@ def function_tool(
     requires_approval: bool | None = None,
     prepare_arguments: PrepareArguments | None = None,
     ordered: bool = False,
+    reconcile: ReconcileCall | None = None,
 ) -> FunctionTool | Callable[[Callable[..., Any]], FunctionTool]:
     """Make a tool of a function.
 
@@ -292,6 +345,9 @@ def function_tool(
             run. An exception fails the call as arguments that do not fit would.
         ordered: Whether, as a write, it waits for the earlier ordered writes of its response, and is not run
             when one of them did not succeed.
+        reconcile: `reconcile(arguments, context)`, async or sync: looks up, by `context.idempotency_key` say,
+            whether a call took effect whose outcome is unknown, and returns a `ToolReconciliation`. It gets
+            the arguments as they were run and must change nothing: it is repeated.
 
     Raises:
         ToolDeclarationError: The name, schema, signature or effect cannot be used; the text says where.
@@ -300,6 +356,15 @@ def function_tool(
         The function runs in `CallTool` for `read` and `idempotent_write`: after a failed or lost attempt,
         again with the same idempotency key. Other effects run once, in `CallSingleAttemptTool`. Raise
         `ToolExecutionError` when the outcome is known and trying again cannot help.
+
+        A function that has to ask a person returns `ToolInputRequested`, and nothing of it waits: when the
+        answers are there it is entered again from its beginning, in a new run of its Step, with the same
+        arguments and key, all answers so far in `context.answers`, and what it left for itself in
+        `context.continuation`. It looks at those two first and asks only for what is missing; then no
+        answered question is asked again. The order is: what the function does before it asks, the commit of
+        the questions, the answers, the next run. The next run repeats a write from before a question unless
+        `continuation` says that it is done. A repeated attempt of one run sees the continuation of the run
+        before it, so each such write needs a key of its own, made from `context.idempotency_key`.
     """
     if parameters is not None or execute is not None:
         label = "" if name is None else name
@@ -325,6 +390,7 @@ def function_tool(
             requires_approval=requires_approval,
             prepare_arguments=prepare_arguments,
             ordered=ordered,
+            reconcile=reconcile,
         )
 
     def decorate(decorated: Callable[..., Any]) -> FunctionTool:
@@ -344,6 +410,7 @@ def function_tool(
             requires_approval=requires_approval,
             prepare_arguments=prepare_arguments,
             ordered=ordered,
+            reconcile=reconcile,
         )
 
     return decorate if function is None else decorate(function)

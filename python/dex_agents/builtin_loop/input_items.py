@@ -59,6 +59,7 @@ def build_input_items(
     provider: str,
     api: str,
     recorded_calls: Sequence[AgentToolCall] = (),
+    summary: str | None = None,
 ) -> tuple[ModelInputItem, ...]:
     """Return the items of a request; total, whatever the messages hold.
 
@@ -67,6 +68,7 @@ def build_input_items(
         provider: The provider that is called; native output of any other is left out.
         api: Its API.
         recorded_calls: Records that give a result to calls which have none among the messages.
+        summary: What stands for the conversation before the messages, or `None`.
     """
     recorded = {call.tool_call_id: call for call in recorded_calls}
     items: list[ModelInputItem] = []
@@ -84,7 +86,9 @@ def build_input_items(
                     _fill_slot(items, slots.popleft(), result.output)
             case None:
                 pass
-    if items and not isinstance(items[0], ModelUserTextItem):
+    if summary is not None:
+        items.insert(0, ModelUserTextItem(texts.context_summary_note(replace_lone_surrogates(summary))))
+    elif items and not isinstance(items[0], ModelUserTextItem):
         items.insert(0, ModelUserTextItem(texts.EARLIER_CONVERSATION_NOT_SHOWN))
     return tuple(items)
 

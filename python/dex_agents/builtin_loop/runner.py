@@ -2,12 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Generator, Mapping, Sequence
+from contextlib import contextmanager
 from typing import Any, Final, cast
 
 import msgspec
 
 from dex_agents import limits, texts
+from dex_agents.builtin_loop.context_compaction import (
+    build_summary_request,
+    choose_cut,
+    estimate_request,
+    measure_request,
+)
 from dex_agents.builtin_loop.continuation import (
     MAX_CONSECUTIVE_TURN_CONTINUATIONS,
     ContinueTurn,
@@ -20,7 +27,6 @@ from dex_agents.builtin_loop.contract import (
     ModelOutputItem,
     ModelRequest,
     ModelResponse,
-    ModelTool,
     ModelToolCall,
     ModelToolResultItem,
 )
@@ -29,7 +35,6 @@ from dex_agents.builtin_loop.definition import (
     InstructionContext,
     find_model_client_problem,
 )
-from dex_agents.builtin_loop.function_tool import FunctionTool
 from dex_agents.builtin_loop.input_items import (
     build_input_items,
     build_model_output_message,
@@ -38,6 +43,7 @@ from dex_agents.builtin_loop.input_items import (
     find_latest_output,
     find_open_calls,
 )
+from dex_agents.builtin_loop.offered_tools import NO_TOOLS, AgentTools, OfferedTools
 from dex_agents.builtin_loop.stored_items import StoredModelOutput, StoredToolCall, build_native_item
 from dex_agents.builtin_loop.tool_arguments import ArgumentsProblemError, is_longer_than
 from dex_agents.builtin_loop.tool_call_context import ToolCallContext
@@ -51,23 +57,30 @@ from dex_agents.errors import (
     ToolOutcomeUnknownError,
     WireFormatError,
 )
+from dex_agents.runner.contract import ContextSummaryRequest
+from dex_agents.runner.event_writer import AgentEventWriter
 from dex_agents.runner.outcomes import (
     AgentTurnOutcome,
-    DeferredToolCall,
+    ModelCallMetadata,
+    SummarizedContext,
     ToolCallsRequested,
     ToolExecutionResult,
+    ToolInputRequested,
+    ToolOutcome,
+    ToolReconciliation,
+    ToolTaskStarted,
     TurnCompleted,
     TurnContinued,
 )
 from dex_agents.runner.turn_context import AgentTurnContext, DeferredToolExecution
+from dex_agents.tool_sources.router import build_missing_tool_error
+from dex_agents.tools.plan_note import build_plan_note
 from dex_agents.tools.results import describe_tool_result
-from dex_agents.wire.messages import FrameworkMessage
-from dex_agents.wire.tool_calls import AgentToolCall, ResolvedToolPolicy, ToolEffect
+from dex_agents.wire.messages import AgentMessage, FrameworkMessage
+from dex_agents.wire.tool_calls import AgentToolCall
 from dex_agents.wire.usage import AgentUsage, empty_agent_usage
 
 __all__ = ["BuiltinLoopAgentRunner"]
-
-_REFUSED_CALL_POLICY: Final = ResolvedToolPolicy(effect=ToolEffect.READ, requires_approval=False)
 
 _NOT_FOR_THE_SDK: Final = (TypeError, ValueError, SystemExit)
 _KEPT_BYTES_OF_LONG_ARGUMENTS: Final = 16 * 1024
@@ -85,6 +98,22 @@ class _RunState(msgspec.Struct, frozen=True, omit_defaults=True):
     consecutive_continuations: int = 0
 
 
+class _SilentEvents:
+    """For calls that are no part of the answer that viewers follow."""
+
+    def write_text_delta(self, text: str) -> None:
+        """Drop it."""
+
+    def write_reasoning_delta(self, text: str) -> None:
+        """Drop it."""
+
+    def write_tool_progress(self, tool_call_id: str, text: str) -> None:
+        """Drop it."""
+
+
+_SILENT: Final = _SilentEvents()
+
+
 class EmptyModelAnswerError(RuntimeError):
     """The model returned neither text nor a tool call; the attempt failed."""
 
@@ -98,10 +127,12 @@ class BuiltinLoopAgentRunner:
 
     def __init__(self, definition: AgentDefinition) -> None:
         self._definition = definition
-        self._tools: Final[dict[str, FunctionTool]] = {tool.name: tool for tool in definition.tools}
-        self._offered: Final = tuple(
-            ModelTool(tool.name, tool.description, tool.parameters) for tool in definition.tools
-        )
+        self._tools: Final = AgentTools(definition)
+
+    @property
+    def supports_plan_mode(self) -> bool:
+        """See `SupportsPlanMode`."""
+        return True
 
     async def run_model_step(self, turn: AgentTurnContext) -> AgentTurnOutcome:
         """Make one model call and say what follows; see `AgentFrameworkRunner.run_model_step`.
@@ -115,56 +146,38 @@ class BuiltinLoopAgentRunner:
         """
         state = _decode_run_state(turn.framework_run_state)
         results = self._build_result_messages(turn)
-        offers_tools = state.model_calls < self._definition.max_model_calls_per_turn
-        try:
+        taken = self._tools.find_taken_name(turn)
+        if taken is not None:
+            return TurnCompleted(
+                new_messages=results,
+                usage=empty_agent_usage(),
+                turn_error=texts.built_in_tool_name_taken(taken),
+            )
+        with _application_errors():
             decision = await self._decide_after_tools(turn, results)
             if decision == "end":
                 return TurnCompleted(new_messages=results, usage=empty_agent_usage())
             if isinstance(decision, ContinueTurn):
                 results = (*results, build_user_text_message(decision.message))
-            model = self._resolve_model(turn)
-            response = await self._call_model(turn, model, results, offers_tools=offers_tools)
-        except _NOT_FOR_THE_SDK as error:
-            raise AttemptFailedError(f"{type(error).__qualname__}: {error}") from error
-        usage = msgspec.structs.replace(response.usage, model_calls=1)
-        text = replace_lone_surrogates(response.text)
-        if not response.tool_calls and not text.strip():
-            if turn.attempt < limits.MAX_MODEL_CALL_ATTEMPTS:
-                raise EmptyModelAnswerError(texts.empty_answer_error(turn.attempt))
-            return TurnCompleted(
-                new_messages=results, usage=usage, turn_error=texts.empty_answer_error(turn.attempt)
-            )
-        calls = _build_stored_calls(turn, response.tool_calls)
-        output = build_model_output_message(
-            StoredModelOutput(
-                provider=model.provider,
-                api=model.api,
-                item=build_native_item(response.item),
-                text=text if text.strip() else "",
-                tool_calls=calls,
-            )
+            model = self._resolve_model(turn.session_settings)
+            offered = await self._offer_tools(turn, state)
+            request = self._build_request(turn, model, results, offered)
+            response = await _generate(model, request, turn.events)
+        outcome = await self._follow_response(
+            turn, state, results, offered=offered, model=model, response=response
         )
-        if not calls:
-            return await self._follow_answer(turn, state, text, (*results, output), usage)
-        if not offers_tools:
-            refusal = texts.tool_call_over_model_call_limit(self._definition.max_model_calls_per_turn)
-            refused = [build_tool_result_message(call, refusal) for call in calls]
-            return TurnCompleted(new_messages=(*results, output, *refused), usage=usage)
-        return ToolCallsRequested(
-            framework_run_state=_encode_run_state(_RunState(state.model_calls + 1)),
-            tool_calls=tuple(
-                self._build_deferred_call(turn, call, asked.arguments, index)
-                for index, (call, asked) in enumerate(zip(calls, response.tool_calls, strict=True))
-            ),
-            usage=usage,
-            new_messages=(*results, output),
+        anchor = None
+        if turn.context_window_tokens is not None:
+            anchor = measure_request(request, model, response.usage)
+        return msgspec.structs.replace(
+            outcome, input_token_anchor=anchor, model_call_metadata=_describe_call(model, response)
         )
 
-    async def execute_deferred_tool_call(self, call: DeferredToolExecution) -> ToolExecutionResult:
+    async def execute_deferred_tool_call(self, call: DeferredToolExecution) -> ToolOutcome:
         """Run one tool call; see `AgentFrameworkRunner.execute_deferred_tool_call`.
 
-        The tool is looked up and the arguments are checked again: another version of the application may have
-        asked.
+        A call of a tool source goes to its source. A function tool is looked up and its arguments are checked
+        again: another version of the application may have asked.
 
         Args:
             call: The call as committed.
@@ -172,35 +185,108 @@ class BuiltinLoopAgentRunner:
         Raises:
             ToolExecutionError: The tool is gone, the arguments do not fit, the tool said so, or its result
                 cannot be written as JSON. Recorded `failed`, not retried.
-            ToolOutcomeUnknownError: The tool said so.
+            ToolOutcomeUnknownError: The tool said so, or is gone although it may have changed something.
 
         Durability:
             Runs inside `CallTool` or `CallSingleAttemptTool`. Any other exception is a failed attempt.
         """
-        tool = self._tools.get(call.tool_name)
+        if call.tool_source_reference is not None:
+            with _application_errors():
+                return await self._tools.router.execute_deferred_tool_call(call)
+        tool = self._tools.find_function(call.tool_name)
         if tool is None:
-            raise ToolExecutionError(texts.tool_not_available(call.tool_name))
-        context = ToolCallContext(
-            flow_id=call.flow_id,
-            turn_id=call.turn_id,
-            tool_call_id=call.tool_call_id,
-            idempotency_key=call.idempotency_key,
-            attempt=call.attempt,
-            effect=call.effect,
-            events=call.events,
-            heartbeat=call.heartbeat,
-            cancelled=call.cancelled,
-        )
+            raise build_missing_tool_error(call)
         try:
-            arguments = tool.fit_arguments(call.arguments)
-            value = await tool.execute(arguments, context)
+            with _application_errors():
+                arguments = tool.fit_arguments(call.arguments)
+                value = await tool.execute(arguments, _build_context(call))
         except ArgumentsProblemError as problem:
             raise ToolExecutionError(texts.invalid_arguments(str(problem))) from None
-        except (ToolExecutionError, ToolOutcomeUnknownError):
-            raise
-        except _NOT_FOR_THE_SDK as error:
-            raise AttemptFailedError(f"{type(error).__qualname__}: {error}") from error
+        if isinstance(value, ToolInputRequested):
+            return value
+        if isinstance(value, ToolTaskStarted):
+            raise ToolOutcomeUnknownError(texts.TASK_OF_FUNCTION_TOOL)
         return ToolExecutionResult(encode_tool_output(value, ensure_ascii=self._definition.tool_output_ascii))
+
+    async def poll_tool_task(self, call: DeferredToolExecution) -> ToolOutcome:
+        """Poll a task at the source that started it; see `PollsToolTasks.poll_tool_task`.
+
+        Durability:
+            Runs inside `PollToolTask`.
+        """
+        with _application_errors():
+            return await self._tools.router.poll_tool_task(call)
+
+    async def cancel_tool_task(self, call: DeferredToolExecution) -> None:
+        """Cancel a task at the source that started it; see `PollsToolTasks.cancel_tool_task`.
+
+        Durability:
+            Runs when a turn is cancelled or steered; a repeat is harmless.
+        """
+        with _application_errors():
+            await self._tools.router.cancel_tool_task(call)
+
+    async def reconcile_tool_call(self, call: DeferredToolExecution) -> ToolReconciliation:
+        """Ask the tool's own look-up, or its source; see `ReconcilesToolCalls.reconcile_tool_call`.
+
+        Returns:
+            What it found; `still_unknown` when a function tool is gone or has no look-up any more.
+
+        Durability:
+            Runs inside `ReconcileToolCall`; changes nothing.
+        """
+        with _application_errors():
+            if call.tool_source_reference is not None:
+                return await self._tools.router.reconcile_tool_call(call)
+            tool = self._tools.find_function(call.tool_name)
+            if tool is None:
+                return ToolReconciliation.still_unknown()
+            return await tool.reconcile(call.arguments, _build_context(call))
+
+    async def estimate_input_tokens(self, turn: AgentTurnContext) -> int:
+        """Return about how many input tokens the next call takes; see `CompactsContext`.
+
+        It starts from what the provider reported for the call before, where that was the same model.
+
+        Args:
+            turn: The turn as committed.
+        """
+        with _application_errors():
+            model = self._resolve_model(turn.session_settings)
+            offered = await self._offer_tools(turn, _decode_run_state(turn.framework_run_state))
+            request = self._build_request(turn, model, self._build_result_messages(turn), offered)
+        return estimate_request(request, model, turn.input_token_anchor)
+
+    def choose_compaction_cut(self, turn: AgentTurnContext, retained_tokens: int) -> int | None:
+        """Choose what a summary is to cover; see `CompactsContext`.
+
+        Args:
+            turn: The turn as committed.
+            retained_tokens: About how many tokens of messages are to stay.
+        """
+        return choose_cut(
+            turn.messages,
+            retained_tokens,
+            model=self._resolve_model(turn.session_settings),
+            context_window_tokens=turn.context_window_tokens,
+        )
+
+    async def summarize_context(self, request: ContextSummaryRequest) -> SummarizedContext:
+        """Summarise a part of the conversation; see `CompactsContext`.
+
+        Args:
+            request: What to summarise.
+
+        Durability:
+            Runs inside `RunModel`, with nothing streamed to viewers.
+        """
+        model = self._resolve_model(request.session_settings)
+        response = await _generate(model, build_summary_request(request), _SILENT)
+        return SummarizedContext(
+            text=response.text,
+            usage=msgspec.structs.replace(response.usage, model_calls=1),
+            model_call_metadata=_describe_call(model, response),
+        )
 
     def build_user_message(self, text: str) -> FrameworkMessage:
         """Return a user's text as a message to store; pure."""
@@ -237,16 +323,15 @@ class BuiltinLoopAgentRunner:
         Args:
             tool_name: The tool.
             arguments: JSON text.
-            tool_source_reference: Ignored; function tools have none.
+            tool_source_reference: The source's; a tool that this Worker has not listed yet takes any object.
 
         Raises:
             InvalidInputError: The tool is gone or the arguments do not fit it; the text says where.
         """
-        tool = self._tools.get(tool_name)
-        if tool is None:
-            raise InvalidInputError("tool_name", texts.tool_not_available(tool_name))
         try:
-            return tool.fit_arguments(arguments)
+            return self._tools.fit_arguments(tool_name, arguments, tool_source_reference)
+        except LookupError:
+            raise InvalidInputError("tool_name", texts.tool_not_available(tool_name)) from None
         except ArgumentsProblemError as problem:
             raise InvalidInputError("arguments", str(problem)) from None
 
@@ -273,6 +358,50 @@ class BuiltinLoopAgentRunner:
             tuple(record for record in records if record is not None),
         )
 
+    async def _follow_response(
+        self,
+        turn: AgentTurnContext,
+        state: _RunState,
+        results: tuple[FrameworkMessage, ...],
+        *,
+        offered: OfferedTools,
+        model: ModelClient,
+        response: ModelResponse,
+    ) -> AgentTurnOutcome:
+        usage = msgspec.structs.replace(response.usage, model_calls=1)
+        text = replace_lone_surrogates(response.text)
+        if not response.tool_calls and not text.strip():
+            if turn.attempt < limits.MAX_MODEL_CALL_ATTEMPTS:
+                raise EmptyModelAnswerError(texts.empty_answer_error(turn.attempt))
+            return TurnCompleted(
+                new_messages=results, usage=usage, turn_error=texts.empty_answer_error(turn.attempt)
+            )
+        calls = _build_stored_calls(turn, response.tool_calls)
+        output = build_model_output_message(
+            StoredModelOutput(
+                provider=model.provider,
+                api=model.api,
+                item=build_native_item(response.item),
+                text=text if text.strip() else "",
+                tool_calls=calls,
+            )
+        )
+        if not calls:
+            return await self._follow_answer(turn, state, text, (*results, output), usage)
+        if not self._offers_tools(state):
+            refusal = texts.tool_call_over_model_call_limit(self._definition.max_model_calls_per_turn)
+            refused = [build_tool_result_message(call, refusal) for call in calls]
+            return TurnCompleted(new_messages=(*results, output, *refused), usage=usage)
+        return ToolCallsRequested(
+            framework_run_state=_encode_run_state(_RunState(state.model_calls + 1)),
+            tool_calls=tuple(
+                self._tools.build_deferred_call(turn, offered, call, asked.arguments, index)
+                for index, (call, asked) in enumerate(zip(calls, response.tool_calls, strict=True))
+            ),
+            usage=usage,
+            new_messages=(*results, output),
+        )
+
     async def _follow_answer(
         self,
         turn: AgentTurnContext,
@@ -281,10 +410,8 @@ class BuiltinLoopAgentRunner:
         new_messages: tuple[FrameworkMessage, ...],
         usage: AgentUsage,
     ) -> TurnCompleted | TurnContinued:
-        try:
+        with _application_errors():
             decision = await self._ask_hook(turn, ModelOutputItem(text))
-        except _NOT_FOR_THE_SDK as error:
-            raise AttemptFailedError(f"{type(error).__qualname__}: {error}") from error
         if not isinstance(decision, ContinueTurn):
             return TurnCompleted(new_messages=new_messages, usage=usage)
         if state.consecutive_continuations >= MAX_CONSECUTIVE_TURN_CONTINUATIONS:
@@ -317,39 +444,40 @@ class BuiltinLoopAgentRunner:
         )
         return await ask_continuation_hook(self._definition.decide_turn_continuation, iteration)
 
-    def _resolve_model(self, turn: AgentTurnContext) -> ModelClient:
+    def _offers_tools(self, state: _RunState) -> bool:
+        return state.model_calls < self._definition.max_model_calls_per_turn
+
+    async def _offer_tools(self, turn: AgentTurnContext, state: _RunState) -> OfferedTools:
+        return await self._tools.offer(turn) if self._offers_tools(state) else NO_TOOLS
+
+    def _resolve_model(self, session_settings: Mapping[str, Any]) -> ModelClient:
         if self._definition.resolve_model is None:
             return self._definition.model
-        model: Any = self._definition.resolve_model(turn.session_settings)
+        model: Any = self._definition.resolve_model(session_settings)
         problem = find_model_client_problem(model)
         if problem is not None:
             raise RunnerContractError(f"resolve_model returned a {type(model).__name__}: {problem}")
         return cast("ModelClient", model)
 
-    async def _call_model(
+    def _build_request(
         self,
         turn: AgentTurnContext,
         model: ModelClient,
         results: Sequence[FrameworkMessage],
-        *,
-        offers_tools: bool,
-    ) -> ModelResponse:
-        request = ModelRequest(
+        offered: OfferedTools,
+    ) -> ModelRequest:
+        return ModelRequest(
             instructions=self._build_instructions(turn),
             items=build_input_items(
-                [*turn.messages, *results],
+                [*_with_plan_note(turn), *results],
                 provider=model.provider,
                 api=model.api,
                 recorded_calls=turn.tool_calls,
+                summary=None if turn.context_summary is None else turn.context_summary.text,
             ),
-            tools=self._offered if offers_tools else (),
+            tools=offered.model_tools,
+            tool_choice=offered.tool_choice,
         )
-        response: Any = await model.generate(request, turn.events)
-        if not isinstance(response, ModelResponse):
-            raise RunnerContractError(
-                f"{type(model).__name__}.generate returned a {type(response).__name__}, not a ModelResponse"
-            )
-        return response
 
     def _build_instructions(self, turn: AgentTurnContext) -> str:
         instructions = self._definition.instructions
@@ -371,36 +499,41 @@ class BuiltinLoopAgentRunner:
             for call in find_open_calls(turn_messages)
         )
 
-    def _build_deferred_call(
-        self, turn: AgentTurnContext, call: StoredToolCall, arguments: str, index: int
-    ) -> DeferredToolCall:
-        deferred = DeferredToolCall(
-            tool_call_id=call.tool_call_id,
-            model_call_id=call.model_call_id,
-            tool_name=call.tool_name,
-            arguments=call.arguments,
-            policy=_REFUSED_CALL_POLICY,
-        )
-        tool = self._tools.get(call.tool_name)
-        if tool is not None:
-            policy = turn.resolve_tool_policy(tool.name, tool.effect, tool.requires_approval)
-            deferred = msgspec.structs.replace(
-                deferred, policy=policy, ordered=tool.ordered and policy.effect.is_write
-            )
-        if index >= limits.MAX_TOOL_CALLS_PER_RESPONSE:
-            reason = texts.tool_call_beyond_response_limit(limits.MAX_TOOL_CALLS_PER_RESPONSE)
-            return msgspec.structs.replace(deferred, not_run_reason=reason)
-        if tool is None:
-            return msgspec.structs.replace(
-                deferred, refusal=texts.unknown_tool(call.tool_name, tuple(self._tools))
-            )
-        try:
-            to_run = tool.prepare_arguments(arguments)
-        except ArgumentsProblemError as problem:
-            return msgspec.structs.replace(deferred, refusal=texts.invalid_arguments(str(problem)))
-        return msgspec.structs.replace(
-            deferred, effective_arguments=None if to_run == call.arguments else to_run
-        )
+
+@contextmanager
+def _application_errors() -> Generator[None, None, None]:
+    """Turn what the SDK would take for a mistake of the Step into an error that says what it was."""
+    try:
+        yield
+    except _NOT_FOR_THE_SDK as error:
+        raise AttemptFailedError(f"{type(error).__qualname__}: {error}") from error
+
+
+def _build_context(call: DeferredToolExecution) -> ToolCallContext:
+    return ToolCallContext(
+        flow_id=call.flow_id,
+        turn_id=call.turn_id,
+        tool_call_id=call.tool_call_id,
+        idempotency_key=call.idempotency_key,
+        attempt=call.attempt,
+        effect=call.effect,
+        events=call.events,
+        heartbeat=call.heartbeat,
+        cancelled=call.cancelled,
+        answers=call.answers,
+        continuation=call.continuation,
+    )
+
+
+def _with_plan_note(turn: AgentTurnContext) -> list[AgentMessage | FrameworkMessage]:
+    """Return the stored messages with the note on the plan before those of the turn."""
+    messages: list[AgentMessage | FrameworkMessage] = [*turn.messages]
+    note = build_plan_note(turn.plan, turn.interaction_mode)
+    if note is not None:
+        # Earlier turns are closed: no call is parted from its result here.
+        first = sum(message.turn_id != turn.turn_id for message in turn.messages)
+        messages.insert(first, build_user_text_message(note, is_note=True))
+    return messages
 
 
 def _decode_run_state(text: str | None) -> _RunState:
@@ -410,6 +543,25 @@ def _decode_run_state(text: str | None) -> _RunState:
         return msgspec.json.decode(text, type=_RunState)
     except msgspec.MsgspecError as error:
         raise WireFormatError("BuiltinLoopRunState", str(error)) from None
+
+
+async def _generate(model: ModelClient, request: ModelRequest, events: AgentEventWriter) -> ModelResponse:
+    response: Any = await model.generate(request, events)
+    if not isinstance(response, ModelResponse):
+        raise RunnerContractError(
+            f"{type(model).__name__}.generate returned a {type(response).__name__}, not a ModelResponse"
+        )
+    return response
+
+
+def _describe_call(model: ModelClient, response: ModelResponse) -> ModelCallMetadata:
+    return ModelCallMetadata(
+        request_model=response.request_model,
+        response_model=response.response_model,
+        provider_name=model.provider,
+        response_id=response.response_id,
+        finish_reasons=() if response.finish_reason is None else (response.finish_reason,),
+    )
 
 
 def _encode_run_state(state: _RunState) -> str:

@@ -6,22 +6,12 @@ provider, and means the same to all of them.
 
 from __future__ import annotations
 
-import json
-import math
-import re
-from typing import Any, Final, Never
+from typing import Any, Final, assert_never
 
 import msgspec
 
 from dex_agents import limits, texts
-from dex_agents.builtin_loop.json_values import (
-    RepeatedKeyError,
-    build_object_of_distinct_keys,
-    heal_json_value,
-    is_json_array,
-    is_json_object,
-)
-from dex_agents.codecs.json_text import encode_json_text
+from dex_agents.codecs.json_text import JsonProblem, encode_json_text, read_json_object
 from dex_agents.codecs.unicode_text import cut_to_bytes, replace_lone_surrogates
 
 __all__ = [
@@ -32,7 +22,6 @@ __all__ = [
     "replayable_arguments",
 ]
 
-_SURROGATE_ESCAPE: Final = re.compile(r"\\u[dD][89a-fA-F]")
 _SHOWN_INVALID_BYTES: Final = 1000
 _SHOWN_KEY_BYTES: Final = 100
 
@@ -62,28 +51,15 @@ def decode_tool_arguments(arguments: str) -> DecodedArguments:
     Raises:
         ArgumentsProblemError: They are longer than `limits.MAX_TOOL_ARGUMENTS_BYTES`, not whole, not an
             object, name a key twice, hold a number that JSON has not, or are nested deeper than
-            `limits.MAX_JSON_DEPTH`.
+            `limits.MAX_JSON_DEPTH`. Of several problems the first in the text is told, with its place.
     """
     if is_longer_than(arguments, limits.MAX_TOOL_ARGUMENTS_BYTES):
         raise ArgumentsProblemError(texts.ARGUMENTS_TOO_LONG)
     text = replace_lone_surrogates(arguments)
-    try:
-        value: Any = _DECODER.decode(text)
-        if not is_json_object(value):
-            raise ArgumentsProblemError(texts.ARGUMENTS_NOT_AN_OBJECT)
-        if _is_deeper_than(value, limits.MAX_JSON_DEPTH):
-            raise ArgumentsProblemError(texts.arguments_too_deep(limits.MAX_JSON_DEPTH))
-        if _SURROGATE_ESCAPE.search(text) is None:
-            return DecodedArguments(value, text)
-        healed: dict[str, Any] = heal_json_value(value)
-        return DecodedArguments(healed, text if healed == value else encode_json_text(healed))
-    except json.JSONDecodeError:
-        raise ArgumentsProblemError(texts.ARGUMENTS_NOT_JSON) from None
-    except RecursionError:
-        raise ArgumentsProblemError(texts.arguments_too_deep(limits.MAX_JSON_DEPTH)) from None
-    except RepeatedKeyError as error:
-        shown = cut_to_bytes(replace_lone_surrogates(error.key[:_SHOWN_KEY_BYTES]), _SHOWN_KEY_BYTES)
-        raise ArgumentsProblemError(texts.arguments_repeat_a_key(shown)) from None
+    read = read_json_object(text, max_depth=limits.MAX_JSON_DEPTH)
+    if isinstance(read, JsonProblem):
+        raise ArgumentsProblemError(_tell(read))
+    return DecodedArguments(read.value, encode_json_text(read.value) if read.healed else text)
 
 
 def replayable_arguments(arguments: str) -> str:
@@ -104,39 +80,21 @@ def is_longer_than(text: str, limit: int) -> bool:
     return len(text) > limit or (len(text) * 4 > limit and len(text.encode(errors="replace")) > limit)
 
 
-def _refuse_number(_: str) -> Never:
-    raise ArgumentsProblemError(texts.ARGUMENTS_NUMBER_OUT_OF_RANGE)
-
-
-def _finite_float(literal: str) -> float:
-    number = float(literal)
-    if math.isinf(number):
-        _refuse_number(literal)
-    return number
-
-
-def _bounded_int(literal: str) -> int:
-    try:
-        return int(literal)
-    except ValueError:
-        _refuse_number(literal)
-
-
-_DECODER: Final = json.JSONDecoder(
-    object_pairs_hook=build_object_of_distinct_keys,
-    parse_constant=_refuse_number,
-    parse_float=_finite_float,
-    parse_int=_bounded_int,
-)
-
-
-def _is_deeper_than(value: Any, depth: int) -> bool:
-    level: list[Any] = [value]
-    for _ in range(depth):
-        children: list[Any] = []
-        for parent in level:
-            children.extend(parent.values() if is_json_object(parent) else parent)
-        level = [child for child in children if is_json_object(child) or is_json_array(child)]
-        if not level:
-            return False
-    return True
+def _tell(problem: JsonProblem) -> str:
+    line, column = problem.line, problem.column
+    match problem.kind:
+        case "not_json":
+            return texts.arguments_not_json(line, column)
+        case "cut_off":
+            return texts.arguments_cut_off(line, column)
+        case "not_an_object":
+            return texts.ARGUMENTS_NOT_AN_OBJECT
+        case "number_out_of_range":
+            return texts.arguments_number_out_of_range(line, column)
+        case "too_deep":
+            return texts.arguments_too_deep(limits.MAX_JSON_DEPTH, line, column)
+        case "repeated_key":
+            shown = cut_to_bytes((problem.key or "")[:_SHOWN_KEY_BYTES], _SHOWN_KEY_BYTES)
+            return texts.arguments_repeat_a_key(shown, line, column)
+        case _:
+            assert_never(problem.kind)

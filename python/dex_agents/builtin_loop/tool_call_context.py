@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-from collections.abc import Awaitable, Callable
-from dataclasses import dataclass
+from collections.abc import Awaitable, Callable, Mapping
+from dataclasses import dataclass, field
 
 from dex_agents.runner.event_writer import AgentEventWriter
-from dex_agents.wire.tool_calls import ToolEffect
+from dex_agents.wire.tool_calls import Answer, ToolEffect
 
 __all__ = ["LoopBoundEventWriter", "ToolCallContext"]
 
@@ -31,6 +31,11 @@ class ToolCallContext:
             session sends plain heartbeats by itself.
         cancelled: Set when the turn is cancelled while the function runs. `cancelled.is_set()` may be read
             from any thread.
+        answers: What a person answered to the questions of this call so far, by question ID: a text, or a
+            tuple of texts. Empty until the function has asked and was answered; those of earlier rounds stay.
+            When nobody answered in time, the answer is a text that says so.
+        continuation: What the function left in `ToolInputRequested.continuation` when it asked last, or
+            `None` when it has not asked yet.
     """
 
     flow_id: str
@@ -42,6 +47,8 @@ class ToolCallContext:
     events: AgentEventWriter
     heartbeat: Callable[[str], Awaitable[None]]
     cancelled: asyncio.Event
+    answers: Mapping[str, Answer] = field(default_factory=dict[str, Answer])
+    continuation: str | None = None
 
 
 class LoopBoundEventWriter:

@@ -16,6 +16,7 @@ from dex import Codec, CodecRegistry, Registry, Value, WireKind
 from dex import Flow as DexFlow
 
 from dex_agents.errors import WireFormatError
+from dex_agents.wire.context import ContextSummary
 from dex_agents.wire.interrupts import AgentInterrupt
 from dex_agents.wire.messages import MessageChunk, QueuedMessage
 from dex_agents.wire.plans import AgentPlan
@@ -67,6 +68,7 @@ _STORED_STRUCTS: Final[tuple[type[msgspec.Struct], ...]] = (
     CloseSessionRequest,
     CommandReceipt,
     CommandReply,
+    ContextSummary,
     EarlierWrite,
     FinishedToolCall,
     IdleStepInput,

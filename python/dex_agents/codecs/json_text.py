@@ -1,4 +1,4 @@
-"""JSON text, byte for byte as `json.dumps` writes it, several times as fast.
+"""JSON text: written byte for byte as `json.dumps` writes it, several times as fast, and read strictly.
 
 What a tool returned is stored and shown to the model as this text, so it must never depend on which
 encoder was at hand: two spellings of one value would be two different histories.
@@ -9,13 +9,19 @@ or, when keys are sorted, of any type but `str`; lone surrogates in readable tex
 containers nested more than 400 deep; ints of more digits than Python writes. So what `json.dumps` refuses,
 `json.dumps` refuses. One thing differs: a value less deep than that is spelled even where `json.dumps` would
 have found the stack of its caller used up.
+
+What is read strictly comes from a model: `read_json_object` takes what means the same to every reader, and
+says of anything else what is wrong with it, and where.
 """
 
+from __future__ import annotations
+
 import json
-from typing import Any
+from typing import Any, Literal, NamedTuple
 
 try:
     from dex_agents._native import encode_ascii, encode_compact_sorted, encode_unicode
+    from dex_agents._native import read_json_object as _read_json_object
 except ImportError as error:
     message = (
         "dex_agents needs its extension `dex_agents._native`, which is not built for this Python: "
@@ -23,7 +29,52 @@ except ImportError as error:
     )
     raise ImportError(message, name=error.name, path=error.path) from error
 
-__all__ = ["encode_compact_sorted_json_text", "encode_json_text"]
+__all__ = [
+    "JsonProblem",
+    "JsonProblemKind",
+    "ReadJsonObject",
+    "encode_compact_sorted_json_text",
+    "encode_json_text",
+    "read_json_object",
+]
+
+JsonProblemKind = Literal[
+    "not_json", "cut_off", "not_an_object", "number_out_of_range", "repeated_key", "too_deep"
+]
+"""What is wrong with JSON text: see `JsonProblem`."""
+
+
+class ReadJsonObject(NamedTuple):
+    """A JSON object that was read.
+
+    Attributes:
+        value: The object, as `json.loads` gives it.
+        healed: Whether the text holds escapes of lone surrogates; U+FFFD stands in their place.
+    """
+
+    value: dict[str, Any]
+    healed: bool
+
+
+class JsonProblem(NamedTuple):
+    """The first thing in a text that is wrong.
+
+    Attributes:
+        kind: `not_json`: what comes before the place can begin JSON text, with its character it cannot.
+            `cut_off`: the text ends there, where JSON text does not. `not_an_object`: the value at the place
+            is something else. `number_out_of_range`: the number at the place is `NaN`, infinite, beyond the
+            largest double, or an integer of more than 4,300 digits. `repeated_key`: the key at the place
+            stands in its object already. `too_deep`: the object or array that begins at the place is inside
+            as many others as are allowed.
+        line: The line of the place, from 1; a line ends with U+000A.
+        column: Its character in that line, from 1.
+        key: The key that is repeated.
+    """
+
+    kind: JsonProblemKind
+    line: int
+    column: int
+    key: str | None
 
 
 def encode_json_text(value: Any, *, ensure_ascii: bool = True) -> str:
@@ -68,3 +119,24 @@ def encode_compact_sorted_json_text(value: Any) -> str:
     """
     text = encode_compact_sorted(value)
     return json.dumps(value, sort_keys=True, separators=(",", ":")) if text is None else text
+
+
+def read_json_object(text: str, *, max_depth: int) -> ReadJsonObject | JsonProblem:
+    """Read JSON text of one object, strictly.
+
+    Whoever reads it, the text means the same: no key of an object is repeated, no number is out of range, and
+    no text in it holds a lone surrogate. Blanks may stand around the object, and nothing else: no byte order
+    mark.
+
+    Args:
+        text: JSON text without lone surrogates; escapes of them are healed.
+        max_depth: Levels of objects and arrays that are allowed.
+
+    Returns:
+        The object, or the first problem of the text.
+
+    Raises:
+        UnicodeEncodeError: `text` itself holds a lone surrogate.
+    """
+    found = _read_json_object(text, max_depth)
+    return ReadJsonObject(*found) if len(found) == 2 else JsonProblem(*found)

@@ -2,16 +2,25 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Protocol, runtime_checkable
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Protocol, runtime_checkable
 
-from dex_agents.runner.outcomes import AgentTurnOutcome, ToolOutcome, ToolReconciliation
+from dex_agents.runner.outcomes import (
+    AgentTurnOutcome,
+    SummarizedContext,
+    ToolOutcome,
+    ToolReconciliation,
+)
 from dex_agents.runner.turn_context import AgentTurnContext, DeferredToolExecution
-from dex_agents.wire.messages import FrameworkMessage
+from dex_agents.wire.context import ContextSummary
+from dex_agents.wire.messages import AgentMessage, FrameworkMessage
 from dex_agents.wire.tool_calls import AgentToolCall
 
 __all__ = [
     "AgentFrameworkRunner",
+    "CompactsContext",
+    "ContextSummaryRequest",
     "EditsToolArguments",
     "PollsToolTasks",
     "ReconcilesToolCalls",
@@ -72,6 +81,71 @@ class AgentFrameworkRunner(Protocol):
 
         Returns:
             A result for each of `open_calls`, then the note: after them every stored call has its result.
+        """
+        ...
+
+
+@dataclass(frozen=True, kw_only=True)
+class ContextSummaryRequest:
+    """A part of the conversation that is to be summarised.
+
+    Attributes:
+        flow_id: The session ID.
+        turn_id: The turn whose model call needs the room.
+        attempt: Which attempt of this `RunModel` Step it is, from 1.
+        messages: What the new summary is to cover beyond the earlier one, in sequence order; at least one.
+        earlier_summary: The summary so far, which the new one replaces and has to hold too; `None` for the
+            first one.
+        session_settings: The settings as they are now; `{}` when there are none.
+    """
+
+    flow_id: str
+    turn_id: str
+    attempt: int
+    messages: Sequence[AgentMessage]
+    earlier_summary: ContextSummary | None = None
+    session_settings: Mapping[str, Any] = field(default_factory=dict[str, Any])
+
+
+@runtime_checkable
+class CompactsContext(Protocol):
+    """A runner that can keep its model's input below a bound; what a `CompactionPolicy` needs.
+
+    `AgentTurnContext.messages` and `context_summary` are then what `run_model_step` builds the input from.
+    """
+
+    async def estimate_input_tokens(self, turn: AgentTurnContext) -> int:
+        """Return about how many input tokens the turn's next model call will take.
+
+        Durability:
+            Runs inside `RunModel`, before the model call and again with each attempt; must change nothing.
+        """
+        ...
+
+    def choose_compaction_cut(self, turn: AgentTurnContext, retained_tokens: int) -> int | None:
+        """Choose what a summary is to cover; pure.
+
+        Args:
+            turn: The turn as committed.
+            retained_tokens: About how many tokens of messages are to be kept as they are.
+
+        Returns:
+            The sequence number of the last message to cover, below that of the last one of `turn.messages`;
+            `None` when nothing can be covered. No call may be separated from its result, and the latest
+            answer is never covered while one of its calls has no stored result.
+        """
+        ...
+
+    async def summarize_context(self, request: ContextSummaryRequest) -> SummarizedContext:
+        """Summarise a part of the conversation in one model call that offers no tools.
+
+        Args:
+            request: What to summarise.
+
+        Durability:
+            Runs inside `RunModel`; the summary is committed before the turn's model call is made, so a crash
+            repeats at most this call. Whatever it raises, and a blank text, leaves the conversation as it is:
+            the next model call of the session asks again.
         """
         ...
 

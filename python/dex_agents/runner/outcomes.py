@@ -14,6 +14,8 @@ from dex_agents.wire.usage import AgentUsage
 __all__ = [
     "AgentTurnOutcome",
     "DeferredToolCall",
+    "ModelCallMetadata",
+    "SummarizedContext",
     "ToolCallsRequested",
     "ToolExecutionResult",
     "ToolInputRequested",
@@ -57,6 +59,38 @@ class DeferredToolCall(msgspec.Struct, frozen=True, kw_only=True):
     reconcilable: bool = False
 
 
+class ModelCallMetadata(msgspec.Struct, frozen=True, kw_only=True):
+    """Who answered a model call; never stored with the session, and `None` where a framework does not say.
+
+    Attributes:
+        request_model: The model that was asked for.
+        response_model: The model that answered.
+        provider_name: The provider.
+        response_id: The provider's ID of the response.
+        finish_reasons: The provider's words for why it stopped.
+    """
+
+    request_model: str | None = None
+    response_model: str | None = None
+    provider_name: str | None = None
+    response_id: str | None = None
+    finish_reasons: tuple[str, ...] = ()
+
+
+class SummarizedContext(msgspec.Struct, frozen=True, kw_only=True):
+    """What became of the request to summarise a part of the conversation.
+
+    Attributes:
+        text: The summary; a blank one changes nothing.
+        usage: What the summary call consumed.
+        model_call_metadata: Who answered.
+    """
+
+    text: str
+    usage: AgentUsage
+    model_call_metadata: ModelCallMetadata | None = None
+
+
 class TurnCompleted(msgspec.Struct, frozen=True, kw_only=True):
     """The turn ends.
 
@@ -64,11 +98,16 @@ class TurnCompleted(msgspec.Struct, frozen=True, kw_only=True):
         new_messages: Every message of the turn that was not stored yet, in order.
         usage: What this model call consumed.
         turn_error: Set to end the turn as failed, without a retry; the messages are stored all the same.
+        input_token_anchor: What the next estimate of this session's input is to start from; `None` leaves the
+            one before. Opaque to the session.
+        model_call_metadata: Who answered the model call, or `None`.
     """
 
     new_messages: tuple[FrameworkMessage, ...]
     usage: AgentUsage
     turn_error: str | None = None
+    input_token_anchor: str | None = None
+    model_call_metadata: ModelCallMetadata | None = None
 
 
 class ToolCallsRequested(msgspec.Struct, frozen=True, kw_only=True):
@@ -79,12 +118,17 @@ class ToolCallsRequested(msgspec.Struct, frozen=True, kw_only=True):
         tool_calls: At least one, in the model's order.
         usage: What this model call consumed.
         new_messages: Messages to store now; a runner may also hold them back until the turn ends.
+        input_token_anchor: What the next estimate of this session's input is to start from; `None` leaves the
+            one before. Opaque to the session.
+        model_call_metadata: Who answered the model call, or `None`.
     """
 
     framework_run_state: str
     tool_calls: tuple[DeferredToolCall, ...]
     usage: AgentUsage
     new_messages: tuple[FrameworkMessage, ...] = ()
+    input_token_anchor: str | None = None
+    model_call_metadata: ModelCallMetadata | None = None
 
 
 class TurnContinued(msgspec.Struct, frozen=True, kw_only=True):
@@ -94,11 +138,16 @@ class TurnContinued(msgspec.Struct, frozen=True, kw_only=True):
         framework_run_state: Given back to the next model call of the turn; not empty, opaque to the session.
         new_messages: Messages to store now; the last one is a user message when the provider needs one.
         usage: What this model call consumed.
+        input_token_anchor: What the next estimate of this session's input is to start from; `None` leaves the
+            one before. Opaque to the session.
+        model_call_metadata: Who answered the model call, or `None`.
     """
 
     framework_run_state: str
     new_messages: tuple[FrameworkMessage, ...]
     usage: AgentUsage
+    input_token_anchor: str | None = None
+    model_call_metadata: ModelCallMetadata | None = None
 
 
 AgentTurnOutcome = TurnCompleted | ToolCallsRequested | TurnContinued
@@ -158,3 +207,18 @@ class ToolReconciliation(msgspec.Struct, frozen=True):
 
     outcome: Literal["succeeded", "failed", "still_unknown"]
     text: str = ""
+
+    @classmethod
+    def succeeded(cls, output: str) -> ToolReconciliation:
+        """The call took effect; the model reads `output` as its result."""
+        return cls("succeeded", output)
+
+    @classmethod
+    def failed(cls, reason: str) -> ToolReconciliation:
+        """The call took no effect and never will; the model reads why."""
+        return cls("failed", reason)
+
+    @classmethod
+    def still_unknown(cls) -> ToolReconciliation:
+        """The look-up found nothing that proves either."""
+        return cls("still_unknown")

@@ -12,6 +12,7 @@ from dex_agents.limits import MAX_IDENTIFIER_CHARACTERS
 from dex_agents.runner.event_writer import AgentEventWriter
 from dex_agents.tools.builtin import BuiltInTool
 from dex_agents.tools.effects import resolve_tool_policy
+from dex_agents.wire.context import ContextSummary
 from dex_agents.wire.messages import AgentMessage
 from dex_agents.wire.plans import AgentPlan, InteractionMode
 from dex_agents.wire.tool_calls import AgentToolCall, Answer, ResolvedToolPolicy, ToolEffect, ToolPolicy
@@ -30,7 +31,8 @@ class AgentTurnContext:
         flow_id: The session ID.
         turn_id: `turn-<n>`.
         attempt: Which attempt of this `RunModel` Step it is, from 1.
-        messages: Every stored message in sequence order, this turn's user message included.
+        messages: Every message that the model is to read, in sequence order: all that are stored, this turn's
+            user message included, or the ones behind those that `context_summary` covers.
         framework_run_state: What the latest `ToolCallsRequested` or `TurnContinued` of this turn left, or
             `None` for the turn's first model call.
         tool_calls: This turn's records in the order in which the calls were asked; all final when
@@ -38,12 +40,19 @@ class AgentTurnContext:
         events: Speaks to live viewers.
         tool_policies: The session's policies by tool name; they win over a tool's own declaration.
         default_tool_effect: The effect of a tool that declares none.
-        used_tool_call_ids: Every tool call ID that the session has used so far.
+        used_tool_call_ids: Every tool call ID that the session has used, as far as `messages` and this turn
+            show.
         session_settings: The settings as they are now; `{}` when there are none.
         interaction_mode: `plan` when the turn is to write a plan and run nothing.
         plan: The latest plan, or `None`.
         built_in_tools: The tools that the session itself runs, to be offered as they are; a call of one is
             deferred like any other.
+        context_summary: What stands for the messages that are not in `messages`, or `None`.
+        context_window_tokens: How many input tokens the model call may have; `None` when nobody set a bound,
+            and then nobody asks for an estimate.
+        input_token_anchor: What the latest outcome with one left for the next estimate, or `None`.
+        first_tool_call_number: From which number on `#<k>` makes an ID unique. Above 1 when the IDs of
+            earlier calls are not known any more: then every new ID has a number.
     """
 
     flow_id: str
@@ -60,6 +69,10 @@ class AgentTurnContext:
     interaction_mode: InteractionMode = "default"
     plan: AgentPlan | None = None
     built_in_tools: Sequence[BuiltInTool] = ()
+    context_summary: ContextSummary | None = None
+    context_window_tokens: int | None = None
+    input_token_anchor: str | None = None
+    first_tool_call_number: int = 1
     _assigned: set[str] = field(default_factory=set[str], repr=False, compare=False)
 
     @property
@@ -90,14 +103,16 @@ class AgentTurnContext:
     def assign_tool_call_id(self, model_call_id: str) -> str:
         """Return an ID for a new call that no call of the session has.
 
-        It is the model's ID, or that with `#<k>` when the model repeats itself or gives none; a very long ID
-        is cut first. The same committed state and the same calls in the same order give the same IDs.
+        It is the model's ID, or that with `#<k>` when the model repeats itself or gives none, or may have
+        used the ID in messages that a summary covers; a very long ID is cut first. The same committed state
+        and the same calls in the same order give the same IDs.
         """
         printable = "".join(
             one if one.isprintable() else "_" for one in replace_lone_surrogates(model_call_id)
         )
         base = printable[:_MAX_MODEL_CALL_ID_CHARACTERS] if printable.strip() else "call"
-        candidate, k = base, 1
+        k = self.first_tool_call_number
+        candidate = base if k == 1 else f"{base}#{k}"
         while candidate in self.used_tool_call_ids or candidate in self._assigned:
             k += 1
             candidate = f"{base}#{k}"

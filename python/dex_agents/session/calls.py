@@ -87,7 +87,9 @@ class SessionCalls:
         if not _passes(error):
             raise _translated(session_id, error) from error
         if time.monotonic() + pause > deadline:
-            raise SessionUnavailableError(session_id, f"session {session_id!r}: {error}") from error
+            raise SessionUnavailableError(
+                session_id, f"session {session_id!r}: {_described(error)}"
+            ) from error
         # Many callers wait for the same lock or the same restart: they must not come back all at once.
         await asyncio.sleep(pause * random.uniform(0.5, 1.5))  # noqa: S311  # not a secret
 
@@ -106,6 +108,12 @@ def _passes(error: DexServiceError) -> bool:
         return error.worker_code is grpc.StatusCode.UNAVAILABLE
     overtaken = isinstance(error, RpcLockConflictError | ChannelMessageNotFoundError)
     return overtaken or error.code is grpc.StatusCode.UNAVAILABLE
+
+
+def _described(error: DexServiceError) -> str:
+    if isinstance(error, WorkerInvocationError):
+        return "no Worker answered in time"
+    return f"the engine did not answer in time ({error.code.name})"
 
 
 def _translated(session_id: str, error: DexServiceError) -> SessionError:

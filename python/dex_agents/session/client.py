@@ -2,15 +2,11 @@
 
 from __future__ import annotations
 
-import asyncio
 import math
-import time
 import uuid
 from collections.abc import (
     AsyncGenerator,
-    AsyncIterator,
     Callable,
-    Collection,
     Mapping,
     Sequence,
 )
@@ -19,34 +15,24 @@ from datetime import timedelta
 from functools import partial
 from typing import Any, Final, Self, TypeVar
 
-import msgspec
 from dex import (
     ActiveStepSearchMode,
     AsyncClient,
-    Attribute,
-    AttributeMatch,
     ClientOptions,
     Context,
-    DexServiceError,
     FlowConfig,
-    FlowNotActiveOrNotFoundError,
     IdReusePolicy,
     LongPollTimeoutError,
     RequestTimeoutError,
     RPCInvokeOptions,
     RPCResult,
     StartFlowOptions,
-    WaitForAttributeOptions,
     WorkerTarget,
 )
 
 from dex_agents.codecs.attributes import build_session_registry
-from dex_agents.codecs.events import decode_events
-from dex_agents.errors import InvalidInputError, SessionClosedError, SessionTimeoutError
+from dex_agents.errors import InvalidInputError, SessionClosedError
 from dex_agents.session.blob_cache import FetchingBlobCache
-from dex_agents.session.calls import SessionCalls
-from dex_agents.session.event_cursor import EventCursor
-from dex_agents.session.events import SessionEvents
 from dex_agents.session.flow import AgentSessionFlow
 from dex_agents.session.input_checks import (
     find_text_refusal,
@@ -57,10 +43,8 @@ from dex_agents.session.input_checks import (
 )
 from dex_agents.session.persistence import (
     INTERRUPTS,
-    MILESTONE,
     RECEIPTS,
     SETTINGS,
-    STATUS,
     TOOL_CALLS,
     map_instance,
     message_receipt_id,
@@ -68,10 +52,9 @@ from dex_agents.session.persistence import (
     settlement_receipt_id,
 )
 from dex_agents.session.runtime import utc_now
-from dex_agents.session.transitions.event_filter import EventFilter
+from dex_agents.session.session_reader import POLL_SECONDS, Bound, SessionReader
 from dex_agents.session.transitions.interrupts import interrupt_tool_call_id
-from dex_agents.wire.interrupts import AgentInterrupt, InterruptKind
-from dex_agents.wire.messages import AgentUserMessage, QueuedMessage
+from dex_agents.wire.messages import AgentUserMessage
 from dex_agents.wire.rpc_values import (
     AnswerQuestionRequest,
     ApprovePlanRequest,
@@ -88,60 +71,18 @@ from dex_agents.wire.rpc_values import (
 from dex_agents.wire.sessions import SessionSummary
 from dex_agents.wire.settings import SessionSettings
 from dex_agents.wire.signals import CommandReceipt
-from dex_agents.wire.snapshots import AgentSnapshot, SessionProgress
 from dex_agents.wire.step_inputs import SessionStepInput
 from dex_agents.wire.tool_calls import Answer, ApprovalDecision
 
-__all__ = ["AgentSessionClient", "WaitingSession"]
+__all__ = ["AgentSessionClient"]
 
 ValueT = TypeVar("ValueT")
 RequestT = TypeVar("RequestT")
 
 _NOTHING_MORE: Final = RPCInvokeOptions()
-_SEARCH_PAGE: Final = 100
-
-_FIRST_EVENT_PAGE: Final = 4
-"""Enough for a session whose latest turn is over: the turn's end is its newest event."""
-
-_EVENT_PAGE: Final = 64
-_WAITING_STEPS: Final[Mapping[InterruptKind, str]] = {
-    "approval": "AwaitToolApproval",
-    "question": "AwaitQuestionAnswer",
-    "wait": "AwaitWaitEnd",
-    "task": "PollToolTask",
-}
-_POLL_SECONDS: Final = 20.0
 
 
-class WaitingSession(msgspec.Struct, frozen=True):
-    """A session that waits.
-
-    Attributes:
-        session_id: The session.
-        interrupts: What it waits on, of the kinds that were asked for, oldest first.
-    """
-
-    session_id: str
-    interrupts: tuple[AgentInterrupt, ...]
-
-
-class _Bound:
-    """How long a caller is willing to wait, and for what."""
-
-    def __init__(self, awaited: str, seconds: float) -> None:
-        self._awaited = awaited
-        self._seconds = seconds
-        self.deadline = time.monotonic() + seconds
-
-    def require_time(self, session_id: str) -> float:
-        """Return the seconds that are left, or say that the wait is over."""
-        left = self.deadline - time.monotonic()
-        if left <= 0:
-            raise SessionTimeoutError(session_id, self._awaited, self._seconds)
-        return left
-
-
-class AgentSessionClient:
+class AgentSessionClient(SessionReader):
     """Talks to the sessions of one Flow.
 
     Where a method returns `bool`, `True` means that *this* call took effect, and `False` that it was done
@@ -159,9 +100,7 @@ class AgentSessionClient:
             client: The SDK's client; its owner closes it.
             flow: The sessions' Flow.
         """
-        self._client = client
-        self._flow = flow
-        self._calls = SessionCalls(client)
+        super().__init__(client, flow)
 
     @classmethod
     @asynccontextmanager
@@ -260,13 +199,6 @@ class AgentSessionClient:
             InvalidInputError: The text is blank or longer than `limits.MAX_USER_TEXT_BYTES`.
         """
         return await self._send(session_id, self._flow.steer_user_message, message)
-
-    async def list_queued_messages(self, session_id: str) -> tuple[QueuedMessage, ...]:
-        """Return the accepted messages that no turn has taken, in the order in which turns will take them."""
-        queued = await self._calls.repeat(
-            session_id, lambda: self._client.invoke_rpc(self._flow.list_queued_messages, session_id)
-        )
-        return queued.messages
 
     async def withdraw_message(self, session_id: str, message_id: str) -> bool:
         """Take back a queued message.
@@ -449,7 +381,7 @@ class AgentSessionClient:
         Raises:
             SessionTimeoutError: It has not ended yet; it will.
         """
-        bound = _Bound("closed", timeout)
+        bound = Bound("closed", timeout)
         request = CloseSessionRequest(uuid.uuid4().hex)
         with suppress(SessionClosedError):  # Somebody else closed it: the summary is the same.
             await self._calls.repeat(
@@ -457,108 +389,10 @@ class AgentSessionClient:
             )
         while True:
             left = bound.require_time(session_id)
-            poll = timedelta(seconds=math.ceil(min(left, _POLL_SECONDS)))
+            poll = timedelta(seconds=math.ceil(min(left, POLL_SECONDS)))
             wait = partial(self._client.wait_for_flow, session_id, poll)
             with suppress(LongPollTimeoutError, RequestTimeoutError):
                 return (await self._calls.repeat(session_id, wait)).single_output(SessionSummary)
-
-    async def get_agent_snapshot(self, session_id: str) -> AgentSnapshot:
-        """Return the whole session as of one commit; also after it closed.
-
-        `events(…, since=snapshot)` goes on from it.
-        """
-        snapshot = await self._calls.repeat(
-            session_id, lambda: self._client.invoke_rpc(self._flow.get_agent_snapshot, session_id)
-        )
-        cursor = await self._calls.repeat(session_id, lambda: self._find_cursor(snapshot))
-        return msgspec.structs.replace(snapshot, event_cursor=cursor)
-
-    async def get_progress(self, session_id: str) -> SessionProgress:
-        """Return where a session stands; cheap, however long it is."""
-        return await self._calls.repeat(
-            session_id, lambda: self._client.invoke_rpc(self._flow.get_progress, session_id)
-        )
-
-    def events(
-        self, session_id: str, *, cursor: str | None = None, since: AgentSnapshot | None = None
-    ) -> SessionEvents:
-        """Return the session's live events, from the oldest one that is kept or from a given point.
-
-        To show a session, take a snapshot and then the events since it: together they show everything once,
-        text that is being streamed included.
-
-        Args:
-            session_id: The session.
-            cursor: From `SessionEvents.cursor`: begin with the event after the last one that was taken there.
-            since: From `get_agent_snapshot`: leave out what this snapshot shows. With a `cursor` as well,
-                reading begins there; a viewer that comes back hands over both.
-
-        Raises:
-            InvalidInputError: The cursor is none.
-        """
-        return SessionEvents(self._client, self._flow.event_stream, session_id, cursor, since)
-
-    async def wait_for_idle(self, session_id: str, *, timeout: float = 60.0) -> SessionProgress:
-        """Wait until no turn runs and no message is queued, or the session has closed.
-
-        Args:
-            session_id: The session.
-            timeout: Seconds to wait.
-
-        Raises:
-            SessionTimeoutError: The session is still busy, or waits on a person.
-        """
-        bound = _Bound("idle", timeout)
-        await self._wait_for(session_id, STATUS, AttributeMatch[str].equal_to("idle"), bound)
-        # The status may have been read just as a message came in: then another turn is certain to end.
-        while _is_busy(progress := await self.get_progress(session_id)):
-            await self._wait_for_milestone(session_id, progress, bound)
-        return progress
-
-    async def wait_for_attention(self, session_id: str, *, timeout: float = 60.0) -> SessionProgress:
-        """Wait until the session needs somebody: it asks a person, is idle, or has closed.
-
-        The live events tell the same earlier, but not yet committed; what this returns can be acted on.
-
-        Args:
-            session_id: The session.
-            timeout: Seconds to wait.
-
-        Returns:
-            Where the session stands; `interrupts` holds what it asks.
-
-        Raises:
-            SessionTimeoutError: The session is still busy.
-        """
-        bound = _Bound("idle or waiting", timeout)
-        while _is_busy(progress := await self.get_progress(session_id)) and not progress.waits_on_person:
-            await self._wait_for_milestone(session_id, progress, bound)
-        return progress
-
-    async def waiting_sessions(
-        self, on: InterruptKind | Collection[InterruptKind] = ("approval", "question")
-    ) -> AsyncIterator[WaitingSession]:
-        """Find every session of this Flow that waits, with what to show.
-
-        Args:
-            on: What it waits on; by default a person.
-        """
-        kinds = frozenset((on,) if isinstance(on, str) else on)
-        steps = [f'ActiveStepTypes = "{_WAITING_STEPS[kind]}"' for kind in sorted(kinds)]
-        if not steps:
-            return
-        query = f'FlowType = "{self._flow.get_flow_type()}" AND ({" OR ".join(steps)})'
-        token = ""
-        while True:
-            page = await self._client.search_flows(query, _SEARCH_PAGE, token)
-            for entry in page.flows:
-                progress = await self.get_progress(entry.flow_id)
-                wanted = tuple(one for one in progress.interrupts if one.kind in kinds)
-                if wanted:
-                    yield WaitingSession(entry.flow_id, wanted)
-            token = page.next_page_token
-            if not token:
-                return
 
     async def _send(
         self,
@@ -589,64 +423,6 @@ class AgentSessionClient:
             lambda: self._client.invoke_rpc(method, session_id, request, options=options),
         )
         return _took_effect(session_id, reply)
-
-    async def _wait_for_milestone(self, session_id: str, seen: SessionProgress, bound: _Bound) -> None:
-        later = AttributeMatch[int].greater_than(seen.milestone)
-        await self._wait_for(session_id, MILESTONE, later, bound, once=True)
-
-    async def _wait_for(
-        self,
-        session_id: str,
-        attribute: Attribute[ValueT],
-        match: AttributeMatch[ValueT],
-        bound: _Bound,
-        *,
-        once: bool = False,
-    ) -> None:
-        """Return when an Attribute matches, or when the session has ended.
-
-        Args:
-            session_id: The session.
-            attribute: What is watched.
-            match: What it must be.
-            bound: How long.
-            once: Return also when one long poll has ended: the caller looks again by itself.
-        """
-        while True:
-            left = bound.require_time(session_id)
-            # The engine counts whole seconds, so the last bit is cut off on this side.
-            whole_seconds = timedelta(seconds=math.ceil(min(left, _POLL_SECONDS)))
-            options = WaitForAttributeOptions(request_timeout=whole_seconds)
-            wait = self._client.wait_for_attribute_match(session_id, attribute, match, options)
-            try:
-                await asyncio.wait_for(wait, left)
-                return
-            except (TimeoutError, LongPollTimeoutError, RequestTimeoutError):
-                if once:
-                    return
-            except FlowNotActiveOrNotFoundError:
-                return
-            except DexServiceError as error:
-                await self._calls.pause_or_raise(session_id, error, bound.deadline)
-
-    async def _find_cursor(self, snapshot: AgentSnapshot) -> str | None:
-        """Look back from the newest event for the one that ends what the snapshot holds."""
-        held = EventFilter(snapshot)
-        size, token = _FIRST_EVENT_PAGE, ""
-        while True:
-            page = await self._client.list_stream_messages(
-                snapshot.session_id, self._flow.event_stream, size, token
-            )
-            for message in page.messages:
-                if any(held.ends_what_is_held(event) for event in decode_events(message.value)):
-                    return EventCursor(message.resume_token).encode()
-            size, token = _EVENT_PAGE, page.next_page_token
-            if not token:
-                return None
-
-
-def _is_busy(progress: SessionProgress) -> bool:
-    return progress.status == "running" or progress.queued_message_count > 0
 
 
 def _loads_interrupt(identifier: str) -> RPCInvokeOptions:

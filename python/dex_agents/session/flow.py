@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dex import Flow, PersistenceSchema, StepList, Stream
 
-from dex_agents.runner.contract import AgentFrameworkRunner
+from dex_agents.runner.contract import AgentFrameworkRunner, CompactsContext
 from dex_agents.session.flow_graph import FlowGraph, StepClasses
 from dex_agents.session.input_checks import require_identifier
 from dex_agents.session.interrupt_rpcs import InterruptRpcs
@@ -73,13 +73,12 @@ class AgentSessionFlow(TurnRpcs, InterruptRpcs, ReadRpcs, Flow[SessionStepInput]
 
         Raises:
             InvalidInputError: `flow_type` is blank, too long, or has a character that an engine cannot take.
-            TypeError: `plan_mode_enabled` without a runner that supports it.
+            TypeError: The options ask for something that the runner has no methods for.
         """
         require_identifier("flow_type", flow_type, forbidden="\"'/$:")
         self.options = options if options is not None else AgentSessionOptions()
+        _require_methods_of_options(runner, self.options)
         self._flow_type = flow_type
-        if self.options.plan_mode_enabled and not getattr(runner, "supports_plan_mode", False):
-            raise TypeError("plan_mode_enabled needs a runner whose supports_plan_mode is true")
         self._events = build_event_stream(self.options.event_stream_capacity_bytes)
         self._runtime = SessionRuntime(runner, self.options, self._events)
         self._graph = FlowGraph(_STEP_CLASSES, self.options)
@@ -131,6 +130,16 @@ class AgentSessionFlow(TurnRpcs, InterruptRpcs, ReadRpcs, Flow[SessionStepInput]
     def get_persistence_schema(self) -> PersistenceSchema:
         """Return what a session stores."""
         return build_schema(self._events)
+
+
+def _require_methods_of_options(runner: AgentFrameworkRunner, options: AgentSessionOptions) -> None:
+    if options.compaction is not None and not isinstance(runner, CompactsContext):
+        raise TypeError(
+            f"a compaction policy needs a runner with estimate_input_tokens, choose_compaction_cut and "
+            f"summarize_context; {type(runner).__name__} has not all of them"
+        )
+    if options.plan_mode_enabled and not getattr(runner, "supports_plan_mode", False):
+        raise TypeError("plan_mode_enabled needs a runner whose supports_plan_mode is true")
 
 
 def create_agent_session_flow(

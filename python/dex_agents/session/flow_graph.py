@@ -1,15 +1,4 @@
-"""Which Step follows which, with what options: the session Flow as data.
-
-::
-
-    StartSession ─► AwaitUserMessage ─message─► RunModel ─answer─► AwaitUserMessage
-                          │                     │  ▲  └─failed for good─► FailTurn ─► AwaitUserMessage
-                          └close─► CloseSession │  └──────────── ResumeTurn ◄─ all calls final
-                                                └─tools─► AwaitToolApproval ─► AwaitEarlierWrite ─► CallTool
-                                                                                  CallSingleAttemptTool
-                                                 (a tool Step that failed for good ─► RecordToolFailure)
-    cancel_turn ─► CancelTurn ─► AwaitUserMessage
-"""
+"""The movements of the session Flow, with the options of each; `step_routes` is the table of them."""
 
 from __future__ import annotations
 
@@ -37,9 +26,11 @@ from dex_agents.limits import (
 )
 from dex_agents.session.options import AgentSessionOptions
 from dex_agents.session.persistence import (
+    CONTEXT_SUMMARY,
     EARLIER_WRITES,
     FINISHED_CALLS,
     INBOX,
+    LATEST_SUMMARY,
     MESSAGES,
     RUNNING_TURN,
     SETTLED_OUTCOMES,
@@ -47,11 +38,12 @@ from dex_agents.session.persistence import (
     TOOL_CALLS,
     TOOL_DECISIONS,
     TURN_GATE,
+    chunk_instance,
     map_instance,
 )
 from dex_agents.session.state import CallModel, SessionChange, StartToolCalls, ToolStart, WaitForUser
 from dex_agents.wire.interrupts import AgentInterrupt
-from dex_agents.wire.sessions import AgentTurnState
+from dex_agents.wire.sessions import AgentTurnState, SessionRecord
 from dex_agents.wire.step_inputs import IdleStepInput, ToolStepInput, TurnStepInput
 from dex_agents.wire.tool_calls import ToolEffect
 
@@ -122,17 +114,18 @@ class FlowGraph:
             steps.reconcile_tool_call,
         )
 
-    def follow(self, change: SessionChange, turn: AgentTurnState) -> StepDecision:
+    def follow(self, change: SessionChange, record: SessionRecord) -> StepDecision:
         """Return the decision that follows a change.
 
         Args:
             change: What is being committed.
-            turn: The turn as it becomes; for `WaitForUser` the turn that ended.
+            record: The record as `commit_change` wrote it.
         """
         match change.next_step:
             case CallModel():
-                return go_to_many(self.call_model(turn))
+                return go_to_many(self.call_model(record))
             case StartToolCalls(starts, interrupts):
+                turn = change.running_turn
                 by_call = {one.tool_call_id: one for one in interrupts}
                 return go_to_many(
                     *(
@@ -163,14 +156,23 @@ class FlowGraph:
         )
         return StepMovement(self._steps.close_session, IdleStepInput(), options=options)
 
-    def call_model(self, turn: AgentTurnState) -> StepMovement[TurnStepInput]:
-        """Call the model with everything that is stored."""
-        calls = _loads(turn.tool_call_ids)
+    def call_model(self, record: SessionRecord) -> StepMovement[TurnStepInput]:
+        """Call the model with everything that it reads; what a summary covers stays where it is.
+
+        Raises:
+            RunnerContractError: No turn runs.
+        """
+        turn = record.turn
+        if turn is None:
+            raise RunnerContractError("no turn runs that could call a model")
+        instances = (*_loads(turn.tool_call_ids), *_context_loads(record))
+        # Without a summary everything is read, and one load says so for any number of chunks.
+        maps = () if record.chunks else (MESSAGES,)
         on_failure = StepOptions(
             execute_retry=UNTIL_IT_WORKS,
-            execute_load_attribute_maps=(MESSAGES,),
+            execute_load_attribute_maps=maps,
             execute_load_channels=(RUNNING_TURN,),
-            execute_load_attribute_map_instances=calls,
+            execute_load_attribute_map_instances=instances,
         )
         options = StepOptions(
             execute_method_timeout=self._options.model_call_timeout,
@@ -180,9 +182,9 @@ class FlowGraph:
                 maximum_attempts=MAX_MODEL_CALL_ATTEMPTS,
                 total_duration=UNTIL_IT_WORKS.total_duration,
             ),
-            execute_load_attribute_maps=(MESSAGES,),
+            execute_load_attribute_maps=maps,
             execute_load_channels=(RUNNING_TURN, STEERING, SETTLED_OUTCOMES),
-            execute_load_attribute_map_instances=calls,
+            execute_load_attribute_map_instances=instances,
         ).on_execute_failure_proceed_to(self._steps.fail_turn, on_failure)
         return StepMovement(
             self._steps.run_model, TurnStepInput(turn.number, turn.response_index), options=options
@@ -196,7 +198,7 @@ class FlowGraph:
             wait_for_retry=UNTIL_IT_WORKS,
             execute_retry=UNTIL_IT_WORKS,
             wait_for_load_attribute_maps=(TOOL_CALLS,),
-            execute_load_attribute_maps=(MESSAGES, TOOL_CALLS),
+            execute_load_attribute_maps=(MESSAGES, TOOL_CALLS, CONTEXT_SUMMARY),
             execute_load_channels=(RUNNING_TURN, STEERING),
             execute_load_channel_maps=(FINISHED_CALLS, TOOL_DECISIONS, EARLIER_WRITES),
         )
@@ -322,6 +324,11 @@ class FlowGraph:
         options = StepOptions(wait_for_retry=UNTIL_IT_WORKS, execute_retry=UNTIL_IT_WORKS)
         step = TurnStepInput(turn.number, turn.response_index, calls_to_join=calls)
         return StepMovement(self._steps.resume_turn, step, options=options)
+
+
+def _context_loads(record: SessionRecord) -> tuple[AttributeMapLoad, ...]:
+    chunks = tuple(MESSAGES.load(chunk_instance(key)) for key in record.chunks)
+    return (*chunks, CONTEXT_SUMMARY.load(LATEST_SUMMARY)) if record.summary_revision else chunks
 
 
 def _loads(tool_call_ids: Iterable[str]) -> tuple[AttributeMapLoad, ...]:

@@ -7,6 +7,8 @@ from dataclasses import dataclass, field
 from datetime import timedelta
 
 from dex_agents.errors import InvalidInputError
+from dex_agents.session.compaction import CompactionPolicy
+from dex_agents.session.spend import SpendLimiter
 from dex_agents.tools.builtin import WRITE_TODOS, require_built_in_tools
 from dex_agents.wire.tool_calls import ToolEffect, ToolPolicy
 
@@ -31,6 +33,9 @@ class AgentSessionOptions:
         plan_mode_enabled: Whether messages may ask for a plan; needs `write_todos`, and a runner that can.
         interrupt_deadline: How long an approval or a question waits before it counts as decided by nobody;
             `None` for ever.
+        compaction: Keeps the model's input below its context window; `None` never shortens it. Needs a runner
+            that implements `CompactsContext`.
+        spend_limiter: Asked before each model call and told after it; `None` counts nothing.
 
     Raises:
         InvalidInputError: A number is out of its range.
@@ -45,6 +50,8 @@ class AgentSessionOptions:
     built_in_tools: Collection[str] = ()
     plan_mode_enabled: bool = False
     interrupt_deadline: timedelta | None = None
+    compaction: CompactionPolicy | None = None
+    spend_limiter: SpendLimiter | None = None
 
     def __post_init__(self) -> None:
         """Check every number."""
@@ -57,6 +64,13 @@ class AgentSessionOptions:
             raise InvalidInputError(
                 "interrupt_deadline", "must be at least one second, the unit of the engine"
             )
+        _require_limiter(self.spend_limiter)
         require_built_in_tools("built_in_tools", self.built_in_tools)
         if self.plan_mode_enabled and WRITE_TODOS.name not in self.built_in_tools:
             raise InvalidInputError("plan_mode_enabled", "needs write_todos in built_in_tools")
+
+
+def _require_limiter(limiter: object) -> None:
+    for method in ("check", "report"):
+        if limiter is not None and not callable(getattr(limiter, method, None)):
+            raise InvalidInputError("spend_limiter", f"it has no method {method}")

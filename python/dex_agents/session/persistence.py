@@ -21,6 +21,7 @@ from dex import (
     Stream,
 )
 
+from dex_agents.wire.context import ContextSummary
 from dex_agents.wire.interrupts import AgentInterrupt
 from dex_agents.wire.messages import MessageChunk, QueuedMessage
 from dex_agents.wire.plans import AgentPlan
@@ -39,10 +40,12 @@ from dex_agents.wire.tool_calls import AgentToolCall
 
 __all__ = [
     "CLOSING",
+    "CONTEXT_SUMMARY",
     "EARLIER_WRITES",
     "FINISHED_CALLS",
     "INBOX",
     "INTERRUPTS",
+    "LATEST_SUMMARY",
     "MESSAGES",
     "MILESTONE",
     "PLAN",
@@ -94,6 +97,12 @@ SETTINGS: Final = Attribute("session_settings", SessionSettings)
 
 MESSAGES: Final = AttributeMap("messages", MessageChunk)
 TOOL_CALLS: Final = AttributeMap("tool_calls", AgentToolCall)
+
+CONTEXT_SUMMARY: Final = AttributeMap("context_summary", ContextSummary)
+"""One instance, `LATEST_SUMMARY`: in a map, because it is too large to travel with every Step."""
+
+LATEST_SUMMARY: Final = "latest"
+
 INTERRUPTS: Final = AttributeMap("interrupts", AgentInterrupt)
 """Open ones only."""
 
@@ -153,6 +162,7 @@ def build_schema(events: Stream[str]) -> PersistenceSchema:
         SETTINGS,
         MESSAGES,
         TOOL_CALLS,
+        CONTEXT_SUMMARY,
         INTERRUPTS,
         RECEIPTS,
         INBOX,

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dex import Context, RPCResult, rpc
 
 from dex_agents.session.persistence import (
+    CONTEXT_SUMMARY,
     INBOX,
     INTERRUPTS,
     MESSAGES,
@@ -18,7 +19,7 @@ from dex_agents.session.persistence import (
     get_stored,
 )
 from dex_agents.session.runtime import SessionRuntime
-from dex_agents.session.steps.turn_loading import load_messages
+from dex_agents.session.steps.turn_loading import load_messages, load_summary
 from dex_agents.wire.messages import QueuedMessage
 from dex_agents.wire.rpc_values import QueuedMessages
 from dex_agents.wire.sessions import SessionRecord, SessionStatus
@@ -33,7 +34,10 @@ class ReadRpcs:
 
     _runtime: SessionRuntime
 
-    @rpc(load_attribute_maps=(MESSAGES, TOOL_CALLS, INTERRUPTS), load_channels=(INBOX, STEERING))
+    @rpc(
+        load_attribute_maps=(MESSAGES, TOOL_CALLS, CONTEXT_SUMMARY, INTERRUPTS),
+        load_channels=(INBOX, STEERING),
+    )
     def get_agent_snapshot(self, context: Context) -> RPCResult[AgentSnapshot]:
         """Return everything, as of one commit."""
         progress = _progress(context)
@@ -56,6 +60,8 @@ class ReadRpcs:
                 last_turn_error=record.last_turn_error,
                 plan=get_stored(PLAN, context),
                 session_settings={} if settings is None else settings.values,
+                context_summary=load_summary(context, record),
+                dropped_messages=record.dropped_messages,
                 response_index=0 if record.turn is None else record.turn.response_index,
                 settings_revision=record.settings_revision,
             )

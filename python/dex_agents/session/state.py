@@ -8,6 +8,7 @@ from datetime import timedelta
 from typing import Literal
 
 from dex_agents.errors import RunnerContractError
+from dex_agents.wire.context import ContextSummary
 from dex_agents.wire.events import AgentEvent
 from dex_agents.wire.interrupts import AgentInterrupt
 from dex_agents.wire.messages import AgentMessage
@@ -48,8 +49,10 @@ class TurnView:
     Attributes:
         record: The session.
         turn: `record.turn`, which is not `None` here.
-        messages: Every stored message in sequence order.
+        messages: Every stored message that no summary covers, in sequence order.
         tool_calls: The turn's records, in the order in which the calls were asked.
+        summary: What stands for the messages before, or `None`.
+        chunks: First sequence numbers of the chunks that hold `messages`.
         plan: The latest plan, or `None`.
     """
 
@@ -57,11 +60,13 @@ class TurnView:
     turn: AgentTurnState
     messages: Sequence[AgentMessage]
     tool_calls: Sequence[AgentToolCall]
+    summary: ContextSummary | None = None
+    chunks: tuple[int, ...] = ()
     plan: AgentPlan | None = None
 
     @property
     def turn_messages(self) -> tuple[AgentMessage, ...]:
-        """This turn's messages: the user's, and what the runner stored since."""
+        """This turn's messages that no summary covers: the user's, and what the runner stored since."""
         return tuple(message for message in self.messages if message.sequence >= self.turn.first_sequence)
 
     @property
@@ -132,6 +137,7 @@ class SessionChange:
         closed_interrupts: IDs of questions that fell away.
         plan: The plan as it becomes, when this change writes it.
         events: For live viewers.
+        context_summary: A new summary, or `None` to leave it.
     """
 
     record: SessionRecord
@@ -143,6 +149,7 @@ class SessionChange:
     closed_interrupts: tuple[str, ...] = ()
     plan: AgentPlan | None = None
     events: tuple[AgentEvent, ...] = ()
+    context_summary: ContextSummary | None = None
 
     @property
     def ends_turn(self) -> bool:

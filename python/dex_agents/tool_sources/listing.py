@@ -10,8 +10,9 @@ import json
 import re
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Final, cast
+from typing import Any, Final, Never, cast
 
+from dex_agents.codecs.json_text import encode_json_text
 from dex_agents.codecs.unicode_text import replace_lone_surrogates
 from dex_agents.limits import MAX_IDENTIFIER_CHARACTERS
 from dex_agents.tool_sources.contract import SourceTool
@@ -114,8 +115,11 @@ def _read_tool(source_name: str, tool: SourceTool) -> ListedTool | str:
     if not isinstance(parameters, Mapping) or cast("Mapping[str, Any]", parameters).get("type") != "object":
         return 'the parameters must be a JSON Schema with "type": "object"'
     try:
-        text = json.dumps(dict(cast("Mapping[str, Any]", parameters)), allow_nan=False, ensure_ascii=False)
+        text = encode_json_text(dict(cast("Mapping[str, Any]", parameters)), ensure_ascii=False)
         text.encode()
+        # Both words are rare, in strings too: only a text that has one is read again to see which it is.
+        if "NaN" in text or "Infinity" in text:
+            json.loads(text, parse_constant=_refuse_constant)
     except (TypeError, ValueError, RecursionError) as error:
         return f"the parameters cannot be written as JSON: {error}"
     return ListedTool(source_name, tool, replace_lone_surrogates(description), text)
@@ -127,3 +131,7 @@ def _is_storable(reference: object) -> bool:
         and len(reference) <= MAX_IDENTIFIER_CHARACTERS
         and replace_lone_surrogates(reference) == reference
     )
+
+
+def _refuse_constant(constant: str) -> Never:
+    raise ValueError(f"JSON has no {constant}")

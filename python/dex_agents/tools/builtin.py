@@ -312,7 +312,7 @@ def _object(value: Any, where: str, allowed: tuple[str, ...]) -> dict[str, Any]:
 def _items(fields: Mapping[str, Any], name: str, most: int, where: str = "") -> list[Any]:
     value = fields.get(name)
     place = f"{where}.{name}" if where else name
-    if not isinstance(value, list) or not value:
+    if not isinstance(value, list | tuple) or not value:
         raise BuiltInArgumentsError(f"{place} must be an array with at least one item")
     items: list[Any] = list(cast("Any", value))
     if len(items) > most:

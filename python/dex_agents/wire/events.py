@@ -14,6 +14,7 @@ from dex_agents.wire.usage import AgentUsage
 
 __all__ = [
     "AgentEvent",
+    "ContextCompacted",
     "InterruptClosed",
     "InterruptOpened",
     "ModelCompleted",
@@ -187,6 +188,18 @@ class InterruptClosed(_Event, frozen=True, tag="interrupt_closed"):
     tool_call: AgentToolCall | None = None
 
 
+class ContextCompacted(_Event, frozen=True, tag="context_compacted"):
+    """A summary took the place of earlier messages in the model's input; they stay in the transcript.
+
+    Attributes:
+        revision: Of the summary, from 1.
+        covered_through: The sequence number of the last message that it covers.
+    """
+
+    revision: int
+    covered_through: int
+
+
 class PlanUpdated(_Event, frozen=True, tag="plan_updated"):
     """The model wrote the plan anew, or a turn begins on a plan that a person approved.
 
@@ -242,6 +255,7 @@ AgentEvent = (
     | ToolCallCompleted
     | InterruptOpened
     | InterruptClosed
+    | ContextCompacted
     | PlanUpdated
     | SettingsUpdated
     | TurnCompletedEvent

@@ -7,7 +7,8 @@ from typing import Literal
 
 import msgspec
 
-from dex_agents.wire.usage import AgentUsage
+from dex_agents.wire.spend import SpendReport
+from dex_agents.wire.usage import AgentUsage, ModelUsage
 
 __all__ = ["AgentTurnState", "SessionRecord", "SessionStatus", "SessionSummary", "TurnOutcome"]
 
@@ -25,9 +26,11 @@ class AgentTurnState(msgspec.Struct, frozen=True, omit_defaults=True):
         first_sequence: The sequence number of the turn's user message.
         response_index: Model responses stored so far in this turn.
         framework_run_state: What the runner left for its next model call; `None` before the first.
-        tool_call_ids: This turn's calls in the order in which they were asked.
+        tool_call_ids: This turn's calls in the order in which they were asked; without those whose results
+            a summary covers.
         waiting_call_ids: The calls of the latest response.
         plan_mode: Whether the turn writes a plan and runs nothing.
+        model_usage: What the turn consumed so far, one entry a model.
     """
 
     number: int
@@ -38,6 +41,7 @@ class AgentTurnState(msgspec.Struct, frozen=True, omit_defaults=True):
     tool_call_ids: tuple[str, ...] = ()
     waiting_call_ids: tuple[str, ...] = ()
     plan_mode: bool = False
+    model_usage: tuple[ModelUsage, ...] = ()
 
     @property
     def turn_id(self) -> str:
@@ -58,6 +62,15 @@ class SessionRecord(msgspec.Struct, frozen=True, omit_defaults=True):
         last_turn_error: Why, when it failed.
         settings_revision: The session settings that the latest model call used.
         open_chunks: First sequence numbers of the message chunks that were not joined yet, oldest first.
+        chunks: First sequence numbers of the chunks with messages that the model reads, oldest first; empty
+            while those are all that are stored, since then nobody needs to name them.
+        covered_through: The last message that the model no longer reads: a summary covers it, or it was
+            dropped; 0 for none.
+        summary_revision: Of the stored summary; 0 for none.
+        dropped_messages: Messages that retention deleted, from the first on.
+        retention_turn: The turn after which retention was last applied; 0 for never.
+        input_token_anchor: What the runner left for its next estimate; opaque to the session.
+        unreported_spend: Calls that the spend limiter could not be told of yet.
     """
 
     started_at: datetime
@@ -69,6 +82,13 @@ class SessionRecord(msgspec.Struct, frozen=True, omit_defaults=True):
     last_turn_error: str | None = None
     settings_revision: int = 0
     open_chunks: tuple[int, ...] = ()
+    chunks: tuple[int, ...] = ()
+    covered_through: int = 0
+    summary_revision: int = 0
+    dropped_messages: int = 0
+    retention_turn: int = 0
+    input_token_anchor: str | None = None
+    unreported_spend: tuple[SpendReport, ...] = ()
 
 
 class SessionSummary(msgspec.Struct, frozen=True):

@@ -7,6 +7,7 @@ from typing import Any
 
 import msgspec
 
+from dex_agents.wire.context import ContextSummary
 from dex_agents.wire.interrupts import AgentInterrupt
 from dex_agents.wire.messages import AgentMessage, QueuedMessage
 from dex_agents.wire.plans import AgentPlan
@@ -24,7 +25,7 @@ class AgentSnapshot(msgspec.Struct, frozen=True, omit_defaults=True):
         session_id: The session.
         status: `idle`, `running` or `closed`.
         turn_count: Turns begun so far.
-        messages: Every stored message in sequence order.
+        messages: Every stored message in sequence order, those that a summary covers included.
         tool_calls: Every tool call record in the order in which the calls were asked.
         interrupts: What the session waits on, oldest first.
         queued_messages: Messages accepted and not yet taken by a turn, in the order in which turns will take
@@ -36,6 +37,9 @@ class AgentSnapshot(msgspec.Struct, frozen=True, omit_defaults=True):
         last_turn_error: Why, when it failed.
         event_cursor: A position in the event stream before everything that this snapshot does not hold yet,
             `None` for the oldest event that is kept; `AgentSessionClient.events` with `since` begins there.
+        context_summary: What the model reads in place of the messages that it covers, or `None`.
+        dropped_messages: Messages that retention deleted: the ones before the first that is stored. Their
+            tool call records are gone too.
         plan: The latest plan, or `None`.
         session_settings: The settings as they are now.
         response_index: Model responses of the running turn that are stored; 0 when no turn runs.
@@ -55,6 +59,8 @@ class AgentSnapshot(msgspec.Struct, frozen=True, omit_defaults=True):
     last_turn_outcome: TurnOutcome | None = None
     last_turn_error: str | None = None
     event_cursor: str | None = None
+    context_summary: ContextSummary | None = None
+    dropped_messages: int = 0
     plan: AgentPlan | None = None
     session_settings: dict[str, Any] = {}
     response_index: int = 0

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import msgspec
 
-__all__ = ["AgentUsage", "add_agent_usage", "empty_agent_usage"]
+__all__ = ["AgentUsage", "ModelUsage", "add_agent_usage", "empty_agent_usage"]
 
 
 class AgentUsage(msgspec.Struct, frozen=True, omit_defaults=True):
@@ -25,6 +25,18 @@ class AgentUsage(msgspec.Struct, frozen=True, omit_defaults=True):
     cached_input_tokens: int = 0
     cache_write_tokens: int = 0
     reasoning_tokens: int = 0
+
+
+class ModelUsage(msgspec.Struct, frozen=True):
+    """What the calls of one model consumed.
+
+    Attributes:
+        model: The model's name as the provider gave it, or `None`.
+        usage: The sum over its calls.
+    """
+
+    model: str | None
+    usage: AgentUsage
 
 
 def empty_agent_usage() -> AgentUsage:

@@ -1,11 +1,11 @@
 //! Bytes of strangers: images with parts changed, and noise behind a signature.
-//!
-//! `inspected` is the body of a fuzz target: wrap it in `fuzz_target!` and it runs as it is.
 
 mod images;
+mod invariants;
 
-use agents_image_check::{Refusal, check, check_all, inspect};
+use agents_image_check::inspect;
 use images::whole_images;
+use invariants::{check_bytes, check_changed_image};
 use proptest::collection::vec;
 use proptest::prelude::{any, prop_assert, prop_oneof, proptest};
 use proptest::sample::{Index, select};
@@ -19,21 +19,6 @@ const SIGNATURES: [&[u8]; 6] = [
     b"RIFF\0\0\0\0WEBPVP8 ",
     b"RIFF\0\0\0\0WEBPVP8L",
 ];
-
-/// What holds for any bytes. That it returns at all is the larger half.
-fn inspected(data: &[u8]) {
-    let found = check(data);
-    assert_eq!(found.image, inspect(data));
-    assert_eq!(found, check_all(&[data])[0]);
-    match found.image {
-        Ok(image) => {
-            assert!(image.dimensions.is_none_or(|size| size.width > 0 && size.height > 0));
-            assert!(image.dimensions.is_some() || image.damage.is_some());
-        }
-        Err(Refusal::Malformed(_)) => assert!(data.len() >= 3),
-        Err(Refusal::UnknownType) => assert!(!data.starts_with(b"GIF89a")),
-    }
-}
 
 #[derive(Clone, Debug)]
 enum Mutation {
@@ -104,7 +89,7 @@ proptest! {
         for change in &changes {
             change.apply(&mut image);
         }
-        inspected(&image);
+        check_bytes(&image);
     }
 
     #[test]
@@ -113,10 +98,15 @@ proptest! {
         noise in vec(telling_bytes(), 0..300),
     ) {
         let mut data = [signature, &noise].concat();
-        inspected(&data);
+        check_bytes(&data);
         Mutation::FixRiffSize.apply(&mut data);
         Mutation::EndLikeJpeg.apply(&mut data);
-        inspected(&data);
+        check_bytes(&data);
+    }
+
+    #[test]
+    fn any_bytes_make_an_image_and_its_changes(data in vec(any::<u8>(), 0..400)) {
+        check_changed_image(&data);
     }
 
     #[test]

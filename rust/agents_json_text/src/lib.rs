@@ -1,7 +1,8 @@
-//! Spells strings, floats and integers exactly as Python's `json.dumps` does.
+//! Spells strings, floats and integers exactly as Python's `json.dumps` does, and reads objects strictly.
 //!
-//! A *writer* of scalars: each function appends to a byte buffer and cannot fail. It knows no
-//! Python and no containers; whoever walks lists and dicts places brackets and separators.
+//! The *writer* is one of scalars: each function appends to a byte buffer and cannot fail. It knows no
+//! Python and no containers; whoever walks lists and dicts places brackets and separators. The reader,
+//! [`read_object`], tells a [`Builder`] what it reads.
 //!
 //! ```
 //! use agents_json_text::CodePoints;
@@ -16,8 +17,11 @@
 
 mod escapes;
 mod numbers;
+mod objects;
 mod scan;
 mod strings;
+mod surrogates;
 
 pub use numbers::{write_float, write_integer};
+pub use objects::{Builder, MAX_INTEGER_DIGITS, Problem, ProblemKind, Read, ReadError, Scalar, read_object};
 pub use strings::{CodePoints, write_ascii_string, write_unicode_string};

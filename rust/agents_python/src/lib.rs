@@ -4,6 +4,7 @@
 //! crate does not serve is told to the seam, which decides.
 
 mod image_check;
+mod json_objects;
 mod json_text;
 mod json_walk;
 mod strings;
@@ -16,6 +17,8 @@ mod ui_frames;
 mod _native {
     #[pymodule_export]
     use super::image_check::{check_image, check_images};
+    #[pymodule_export]
+    use super::json_objects::read_json_object;
     #[pymodule_export]
     use super::json_text::{encode_ascii, encode_compact_sorted, encode_unicode};
     #[pymodule_export]

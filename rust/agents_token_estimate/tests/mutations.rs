@@ -1,6 +1,8 @@
-//! Mutated texts through every way of counting: the body of a fuzz target, run for a bounded time.
+//! Mutated texts through every way of counting: the body of the fuzz target, run for a bounded time.
 
-use agents_token_estimate::{Counts, FEATURES};
+mod invariants;
+
+use invariants::check;
 
 const SEEDS: [&str; 4] = [
     "The agent reads order 1042, then asks: \"refund it?\" -- (yes)\n\tdone.\r\n",
@@ -9,26 +11,6 @@ const SEEDS: [&str; 4] = [
     "\u{4f60}\u{597d} \u{43c}\u{438}\u{440} \u{1f600} \u{5e9}\u{5dc}\u{5d5}\u{5dd}",
 ];
 const ROUNDS: usize = 20_000;
-
-/// Counts `data` as text of each width, and holds what must be true of any text.
-fn check(data: &[u8]) {
-    let mut narrow = Counts::default();
-    narrow.add_one_byte(data);
-    let mut wide = Counts::default();
-    wide.add_code_points(&data.iter().map(|byte| u32::from(*byte)).collect::<Vec<_>>());
-    assert_eq!(narrow, wide);
-
-    let units: Vec<u16> = data.as_chunks().0.iter().map(|pair| u16::from_le_bytes(*pair)).collect();
-    let codes: Vec<u32> = data.as_chunks().0.iter().map(|four| u32::from_le_bytes(*four)).collect();
-    let mut counts = Counts::default();
-    counts.add_code_points(&units);
-    counts.add_code_points(&codes);
-    // Each is of one class and of one event at most.
-    let total: u64 = counts.values().iter().sum();
-    let length = (units.len() + codes.len()) as u64;
-    assert!((length..=2 * length).contains(&total));
-    assert!(counts.millitokens(&[u32::MAX; FEATURES]) >= counts.millitokens(&[1; FEATURES]));
-}
 
 /// A small generator of numbers, the same on every run.
 struct Chance(u64);

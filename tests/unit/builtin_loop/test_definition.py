@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+from datetime import timedelta
 from typing import Any
 
 import pytest
@@ -10,6 +11,7 @@ import pytest
 from dex_agents.builtin_loop import AgentDefinition, ScriptedModelClient, ScriptedModelReply, function_tool
 from dex_agents.errors import InvalidInputError, ToolDeclarationError
 from dex_agents.wire.tool_calls import ToolEffect, ToolPolicy
+from tests.unit.tool_sources.sources import ListedSource
 
 MODEL = ScriptedModelClient(lambda request: ScriptedModelReply(text="ok"))
 
@@ -27,12 +29,20 @@ def test_the_defaults_are_those_of_the_documentation() -> None:
         "model": None,
         "instructions": "",
         "tools": (),
+        "tool_sources": (),
+        "tool_listing_timeout": timedelta(seconds=10),
+        "built_in_tools": (),
+        "plan_mode_enabled": False,
+        "planning_tool_choice": "auto",
+        "interrupt_deadline": None,
         "tool_policies": {},
         "max_model_calls_per_turn": 100,
         "default_tool_effect": ToolEffect.UNCLASSIFIED,
         "tool_output_ascii": True,
         "resolve_model": None,
         "decide_turn_continuation": None,
+        "compaction": None,
+        "spend_limiter": None,
     }
 
 
@@ -71,6 +81,17 @@ class NoGenerate:
         ({"default_tool_effect": "sometimes"}, "default_tool_effect"),
         ({"tool_policies": {"lock": ToolPolicy()}}, "tool_policies"),
         ({"tools": (look,), "tool_policies": {"look": "read"}}, "tool_policies"),
+        ({"tool_sources": (object(),)}, "tool_sources"),
+        ({"tool_sources": (ListedSource("a"), ListedSource("a"))}, "tool_sources"),
+        ({"tool_listing_timeout": timedelta()}, "tool_listing_timeout"),
+        ({"built_in_tools": ("ask",)}, "built_in_tools"),
+        ({"plan_mode_enabled": True}, "plan_mode_enabled"),
+        ({"planning_tool_choice": "none"}, "planning_tool_choice"),
+        ({"interrupt_deadline": timedelta(milliseconds=999)}, "interrupt_deadline"),
+        (
+            {"built_in_tools": ("ask_user",), "tool_policies": {"ask_user": ToolPolicy()}},
+            "tool_policies",
+        ),
     ],
 )
 def test_a_field_that_breaks_a_rule_is_named(changes: dict[str, Any], field: str) -> None:
@@ -97,3 +118,13 @@ def test_a_plain_function_is_not_a_tool() -> None:
     with pytest.raises(ToolDeclarationError, match="make one with function_tool") as caught:
         AgentDefinition(name="a", model=MODEL, tools=tools)
     assert caught.value.tool_name == "plain"
+
+
+def test_a_function_tool_cannot_have_the_name_of_a_built_in_tool_of_its_agent() -> None:
+    mine = function_tool(
+        name="ask_user", description="", parameters={"type": "object"}, execute=lambda arguments, context: ""
+    )
+    AgentDefinition(name="a", model=MODEL, tools=(mine,), built_in_tools=("write_todos",))
+    with pytest.raises(ToolDeclarationError, match="a built-in tool of the agent has this name") as caught:
+        AgentDefinition(name="a", model=MODEL, tools=(mine,), built_in_tools=("ask_user",))
+    assert caught.value.tool_name == "ask_user"

@@ -250,7 +250,7 @@ async def test_cut_arguments_never_run_and_never_break_a_later_request(finish_re
         tools=(anything,),
     )
     (call,) = (await conversation.ask_for_tools()).tool_calls
-    assert call.refusal == texts.invalid_arguments(texts.ARGUMENTS_NOT_JSON)
+    assert call.refusal == texts.invalid_arguments(texts.arguments_cut_off(1, len(cut) + 1))
     assert call.arguments == cut
     await conversation.complete()
     output = script.requests[1].items[1]

@@ -20,6 +20,8 @@ from dex_agents.builtin_loop import (
     function_tool,
 )
 from dex_agents.errors import InvalidInputError, ToolExecutionError, ToolOutcomeUnknownError
+from dex_agents.runner.outcomes import ToolExecutionResult
+from dex_agents.runner.turn_context import DeferredToolExecution
 from dex_agents.wire.tool_calls import ToolEffect
 from tests.unit.builtin_loop.turns import RecordedEvents, build_execution
 
@@ -29,11 +31,14 @@ def build_runner(*tools: FunctionTool, **definition: Any) -> BuiltinLoopAgentRun
     return BuiltinLoopAgentRunner(AgentDefinition(name="a", model=model, tools=tools, **definition))
 
 
-async def execute(tool: FunctionTool, arguments: str = "{}", **changes: Any) -> str:
-    result = await build_runner(tool).execute_deferred_tool_call(
-        build_execution(tool.name, arguments, **changes)
-    )
+async def run_call(runner: BuiltinLoopAgentRunner, call: DeferredToolExecution) -> str:
+    result = await runner.execute_deferred_tool_call(call)
+    assert isinstance(result, ToolExecutionResult)
     return result.output
+
+
+async def execute(tool: FunctionTool, arguments: str = "{}", **changes: Any) -> str:
+    return await run_call(build_runner(tool), build_execution(tool.name, arguments, **changes))
 
 
 def raising(error: BaseException) -> FunctionTool:
@@ -53,8 +58,7 @@ async def test_an_async_function_gets_its_own_types_and_its_context() -> None:
         return {"sum": first + second}
 
     execution = build_execution("add", '{"first": 2.0, "second": 1}', attempt=2, effect=ToolEffect.READ)
-    result = await build_runner(add).execute_deferred_tool_call(execution)
-    assert result.output == '{"sum": 3.0}'
+    assert await run_call(build_runner(add), execution) == '{"sum": 3.0}'
     (context,) = seen
     for field in (
         "flow_id",
@@ -208,8 +212,7 @@ async def test_characters_above_ascii_are_escaped_unless_the_agent_says_otherwis
 
     assert await execute(greet) == '{"a": "\\u4e16"}'
     readable = build_runner(greet, tool_output_ascii=False)
-    result = await readable.execute_deferred_tool_call(build_execution("greet"))
-    assert result.output == '{"a": "\u4e16"}'
+    assert await run_call(readable, build_execution("greet")) == '{"a": "\u4e16"}'
 
 
 def test_arguments_that_a_person_changed_are_checked_and_run_as_they_wrote_them() -> None:

@@ -13,7 +13,9 @@ import msgspec
 from dex_agents.builtin_loop import BuiltinLoopAgentRunner, ModelRequest, ScriptedModelReply
 from dex_agents.runner.outcomes import AgentTurnOutcome, DeferredToolCall, ToolCallsRequested, TurnCompleted
 from dex_agents.runner.turn_context import AgentTurnContext, DeferredToolExecution
+from dex_agents.tools.builtin import BuiltInTool
 from dex_agents.wire.messages import AgentMessage, FrameworkMessage
+from dex_agents.wire.plans import AgentPlan, InteractionMode
 from dex_agents.wire.tool_calls import AgentToolCall, ToolCallStatus, ToolEffect, ToolPolicy
 
 NOW = datetime(2026, 1, 1, tzinfo=UTC)
@@ -64,6 +66,9 @@ class Conversation:
     events: RecordedEvents = field(default_factory=RecordedEvents)
     tool_policies: Mapping[str, ToolPolicy] = field(default_factory=dict[str, ToolPolicy])
     session_settings: Mapping[str, Any] = field(default_factory=dict[str, Any])
+    built_in_tools: Sequence[BuiltInTool] = ()
+    interaction_mode: InteractionMode = "default"
+    plan: AgentPlan | None = None
 
     @property
     def turn_id(self) -> str:
@@ -114,6 +119,9 @@ class Conversation:
             default_tool_effect=ToolEffect.UNCLASSIFIED,
             used_tool_call_ids={call.tool_call_id for call in self.calls},
             session_settings=self.session_settings,
+            built_in_tools=self.built_in_tools,
+            interaction_mode=self.interaction_mode,
+            plan=self.plan,
         )
 
     async def run_model(self, attempt: int = 1) -> AgentTurnOutcome:
@@ -165,6 +173,8 @@ def _record(call: DeferredToolCall, turn_id: str) -> AgentToolCall:
         requested_at=NOW,
         effective_arguments=call.effective_arguments,
         ordered=call.ordered,
+        tool_source_reference=call.tool_source_reference,
+        reconcilable=call.reconcilable,
     )
 
 

@@ -10,11 +10,12 @@ from dex_agents.builtin_loop import AgentDefinition, BuiltinLoopAgentRunner, Scr
 from dex_agents.builtin_loop import ScriptedModelReply as Reply
 from dex_agents.errors import InvalidInputError
 from dex_agents.session.flow import AgentSessionFlow
-from dex_agents.wire.sessions import AgentTurnState
+from dex_agents.wire.sessions import AgentTurnState, SessionRecord
 from dex_agents.wire.step_inputs import ToolStepInput
 from dex_agents.wire.tool_calls import ToolEffect
 
-_TURN = AgentTurnState(number=1, started_at=datetime(2026, 1, 2, tzinfo=UTC), first_sequence=1)
+_NOW = datetime(2026, 1, 2, tzinfo=UTC)
+_RUNNING = SessionRecord(started_at=_NOW, turn=AgentTurnState(number=1, started_at=_NOW, first_sequence=1))
 
 
 def _flow(flow_type: str = "Desk") -> AgentSessionFlow:
@@ -25,7 +26,7 @@ def _flow(flow_type: str = "Desk") -> AgentSessionFlow:
 def test_an_attempt_that_was_lost_with_the_machine_is_repeated_however_long_that_was_off() -> None:
     graph = _flow().graph
     for movement in (
-        graph.call_model(_TURN),
+        graph.call_model(_RUNNING),
         graph.run_tool(ToolStepInput(1, 1, "c"), ToolEffect.IDEMPOTENT_WRITE),
     ):
         assert movement.options is not None

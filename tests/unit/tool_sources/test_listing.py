@@ -65,6 +65,7 @@ class OneMapping(Mapping[str, Any]):
         {"type": "object", "properties": {"a": {"$ref": "#/$defs/n"}}, "$defs": {"n": {"$ref": "#/$defs/n"}}},
         {"type": "object", "allOf": [{"$ref": "#/$defs/gone"}]},
         {"type": "object", "properties": {"a": {"type": "no such type"}}},
+        {"type": "object", "description": "NaN and Infinity"},
         OneMapping(),
     ],
 )

@@ -17,11 +17,11 @@ from dex_agents.session.persistence import (
 )
 from dex_agents.session.runtime import SessionRuntime
 from dex_agents.session.state import TurnView
+from dex_agents.session.steps.closing_messages import closing_messages
 from dex_agents.session.steps.commit import commit_change
 from dex_agents.session.steps.event_stream import step_events
 from dex_agents.session.steps.joining import load_steering
 from dex_agents.session.steps.remote_tasks import cancel_remote_task
-from dex_agents.session.steps.run_model import closing_messages
 from dex_agents.session.steps.session_step import SessionStep
 from dex_agents.session.steps.turn_loading import load_record, load_tool_call, load_turn
 from dex_agents.session.transitions.turns import cancel_turn, cancelled_tool_calls
@@ -96,6 +96,6 @@ class CancelTurn(SessionStep[TurnStepInput]):
             for instance in channels.get_all_instance_keys(context):
                 for message in channels.pending_messages(context, instance):
                     channels.delete(context, instance, message.message_id)
-        commit_change(context, change, loaded_messages=before.messages)
-        decision = self._graph.follow(change, before.turn)
+        record = commit_change(context, change, loaded_messages=before.messages)
+        decision = self._graph.follow(change, record)
         return decision.with_canceling_steps(*self._graph.tool_steps, *self._graph.steps_of_a_turn)

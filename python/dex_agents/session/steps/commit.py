@@ -9,10 +9,12 @@ import msgspec
 from dex import Context
 
 from dex_agents.session.persistence import (
+    CONTEXT_SUMMARY,
     EARLIER_WRITES,
     FINISHED_CALLS,
     INBOX,
     INTERRUPTS,
+    LATEST_SUMMARY,
     MESSAGES,
     MILESTONE,
     PLAN,
@@ -32,6 +34,7 @@ from dex_agents.session.transitions.interrupts import interrupt_id
 from dex_agents.session.transitions.messages import ChunkPlan, plan_chunks, plan_joined_chunks
 from dex_agents.wire.interrupts import AgentInterrupt
 from dex_agents.wire.messages import AgentMessage
+from dex_agents.wire.sessions import SessionRecord
 from dex_agents.wire.signals import EarlierWrite, FinishedToolCall, ToolDecision
 from dex_agents.wire.step_inputs import ToolStepInput
 from dex_agents.wire.tool_calls import AgentToolCall
@@ -51,13 +54,17 @@ def commit_change(
     change: SessionChange,
     *,
     loaded_messages: Sequence[AgentMessage] | None = None,
-) -> None:
+) -> SessionRecord:
     """Write a change; it becomes durable with the Step's result, whole or not at all.
 
     Args:
         context: The Step attempt.
         change: What to write.
-        loaded_messages: Every stored message, when the Step has them: then small chunks may be joined.
+        loaded_messages: The messages that the model reads, when the Step has them: then small chunks may be
+            joined.
+
+    Returns:
+        The session's record as it is written; what follows is built from it.
     """
     record = change.record
     if change.new_messages:
@@ -66,8 +73,11 @@ def commit_change(
         else:
             plan = plan_joined_chunks(record.open_chunks, loaded_messages, change.new_messages)
         _write_chunks(context, plan)
-        if plan.open_chunks != record.open_chunks:
-            record = msgspec.structs.replace(record, open_chunks=plan.open_chunks)
+        record = msgspec.structs.replace(
+            record, open_chunks=plan.open_chunks, chunks=plan.update_chunks(record.chunks)
+        )
+    if change.context_summary is not None:
+        CONTEXT_SUMMARY.set(context, LATEST_SUMMARY, change.context_summary)
     if change.ends_turn or any(one.waits_on_person for one in change.opened_interrupts):
         raise_milestone(context)
     if change.plan is not None:
@@ -83,6 +93,7 @@ def commit_change(
     for interrupt in change.opened_interrupts:
         INTERRUPTS.set(context, map_instance(interrupt.interrupt_id), interrupt)
     close_interrupts(context, change.closed_interrupts)
+    return record
 
 
 def raise_milestone(context: Context) -> None:

@@ -154,9 +154,8 @@ def _take(
 ) -> StepDecision:
     user_message = runtime.runner.build_user_message(message.text)
     change = begin_turn(record, message, user_message, runtime.clock(), plan=get_stored(PLAN, context))
-    turn = change.running_turn
-    with step_events(context, runtime, turn.turn_id) as events:
+    with step_events(context, runtime, change.running_turn.turn_id) as events:
         events.write_all(change.events)
-    commit_change(context, change)
+    record = commit_change(context, change)
     RUNNING_TURN.publish(context, WakeUp())
-    return graph.follow(change, turn)
+    return graph.follow(change, record)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Sequence
 
 from dex import AsyncContext, Context, StepDecision, Wait, dead_end, go_to_many
@@ -14,39 +13,40 @@ from dex_agents.runner.turn_context import AgentTurnContext
 from dex_agents.session.flow_graph import FlowGraph
 from dex_agents.session.persistence import FINISHED_CALLS, SETTINGS, get_stored, response_instance
 from dex_agents.session.runtime import SessionRuntime
-from dex_agents.session.state import TurnView
+from dex_agents.session.state import SessionChange, TurnView
+from dex_agents.session.steps.closing_messages import closing_messages
 from dex_agents.session.steps.commit import commit_change
+from dex_agents.session.steps.compact_context import ContextKeeper
 from dex_agents.session.steps.event_stream import StepEvents, step_events
 from dex_agents.session.steps.failures import describe_failure
-from dex_agents.session.steps.joining import load_joining
+from dex_agents.session.steps.joining import Joining, load_joining
 from dex_agents.session.steps.liveness import heartbeats
+from dex_agents.session.steps.paid_calls import PaidCalls
 from dex_agents.session.steps.session_step import SessionStep
 from dex_agents.session.steps.turn_loading import load_record, load_turn
 from dex_agents.session.transitions.joining import JoiningMessage, number_joined
-from dex_agents.session.transitions.messages import as_framework_message
 from dex_agents.session.transitions.turns import (
     decide_model_outcome,
     fail_turn,
+    first_tool_call_number,
     used_tool_call_ids,
     with_settings_revision,
 )
 from dex_agents.wire.events import ModelStarted, SettingsUpdated
-from dex_agents.wire.messages import FrameworkMessage
 from dex_agents.wire.settings import SessionSettings
 from dex_agents.wire.step_inputs import TurnStepInput
 
-__all__ = ["FailTurn", "ResumeTurn", "RunModel", "closing_messages"]
-
-_log = logging.getLogger(__name__)
+__all__ = ["FailTurn", "ResumeTurn", "RunModel"]
 
 
 class RunModel(SessionStep[TurnStepInput]):
-    """Makes at most one model call.
+    """Makes one model call: the turn's, or before it the one that summarises an earlier conversation.
 
     Durability:
         Built from committed state and from what was accepted to join the turn, so an attempt that is lost is
         repeated: the same call, at most `limits.MAX_MODEL_CALL_ATTEMPTS` times. Its answer, the records of
-        the calls it asks for, and the Steps that run them are one commit.
+        the calls it asks for, and the Steps that run them are one commit. A summary is a commit too, and
+        another `RunModel` follows it, which takes what joins.
     """
 
     def __init__(self, runtime: SessionRuntime, graph: FlowGraph) -> None:
@@ -62,27 +62,46 @@ class RunModel(SessionStep[TurnStepInput]):
         joining = load_joining(context, self._runtime.runner)
         settings = get_stored(SETTINGS, context)
         with step_events(context, self._runtime, view.turn.turn_id, view.turn.response_index + 1) as events:
-            events.write_all(joining.events)
-            if settings is not None and settings.revision != view.record.settings_revision:
-                events.write(SettingsUpdated(revision=settings.revision))
-                view = with_settings_revision(view, settings.revision)
-            events.write(ModelStarted())
             async with heartbeats(context):
-                outcome = await self._runtime.runner.run_model_step(
-                    self._turn_context(context, view, joining.messages, settings, events)
-                )
-            change = decide_model_outcome(
-                view,
-                _require_outcome(outcome),
-                self._runtime.clock(),
-                rules=self._runtime.rules,
-                joining=joining.messages,
-                streamed_text=events.streamed_text,
-            )
+                change = await self._think(context, view, joining, settings, events)
             events.write_all(change.events)
+        record = commit_change(context, change, loaded_messages=view.messages)
+        return self._graph.follow(change, record)
+
+    async def _think(
+        self,
+        context: AsyncContext,
+        view: TurnView,
+        joining: Joining,
+        settings: SessionSettings | None,
+        events: StepEvents,
+    ) -> SessionChange:
+        turn = self._turn_context(context, view, joining.messages, settings, events)
+        paid = PaidCalls(self._runtime, context, view, turn)
+        keeper = ContextKeeper(self._runtime, view, turn, paid)
+        change = await keeper.make_room()
+        if change is not None:
+            return paid.finish(change)
+        refusal = await paid.ask("answer", keeper.estimated_tokens)
+        if refusal is not None:
+            return paid.finish(keeper.fail(refusal))
+        events.write_all(joining.events)
+        if settings is not None and settings.revision != view.record.settings_revision:
+            events.write(SettingsUpdated(revision=settings.revision))
+            view = with_settings_revision(view, settings.revision)
+        events.write(ModelStarted())
+        outcome = _require_outcome(await self._runtime.runner.run_model_step(turn))
+        await paid.report("answer", outcome.usage, outcome.model_call_metadata)
+        change = decide_model_outcome(
+            view,
+            outcome,
+            self._runtime.clock(),
+            rules=self._runtime.rules,
+            joining=joining.messages,
+            streamed_text=events.streamed_text,
+        )
         joining.take(context)
-        commit_change(context, change, loaded_messages=view.messages)
-        return self._graph.follow(change, change.record.turn or view.turn)
+        return paid.finish(change, outcome.input_token_anchor)
 
     def _turn_context(
         self,
@@ -93,6 +112,7 @@ class RunModel(SessionStep[TurnStepInput]):
         events: StepEvents,
     ) -> AgentTurnContext:
         options = self._runtime.options
+        policy = options.compaction
         joined = number_joined(
             (),
             joining,
@@ -111,6 +131,10 @@ class RunModel(SessionStep[TurnStepInput]):
             tool_policies=options.tool_policies,
             default_tool_effect=options.default_tool_effect,
             used_tool_call_ids=used_tool_call_ids(view),
+            context_summary=view.summary,
+            context_window_tokens=None if policy is None else policy.context_window_tokens,
+            input_token_anchor=view.record.input_token_anchor,
+            first_tool_call_number=first_tool_call_number(view),
             session_settings={} if settings is None else settings.values,
             interaction_mode="plan" if view.turn.plan_mode else "default",
             plan=view.plan,
@@ -136,10 +160,10 @@ class ResumeTurn(SessionStep[TurnStepInput]):
 
     async def execute(self, context: AsyncContext, input: TurnStepInput) -> StepDecision:
         """Go on with the turn."""
-        turn = load_record(context).turn
-        if turn is None or turn.number != input.turn_number:
+        record = load_record(context)
+        if record.turn is None or record.turn.number != input.turn_number:
             return dead_end()
-        return go_to_many(self._graph.call_model(turn))
+        return go_to_many(self._graph.call_model(record))
 
 
 class FailTurn(SessionStep[TurnStepInput]):
@@ -164,21 +188,8 @@ class FailTurn(SessionStep[TurnStepInput]):
         change = fail_turn(view, closing, error, self._runtime.clock())
         with step_events(context, self._runtime, view.turn.turn_id, view.turn.response_index) as events:
             events.write_all(change.events)
-        commit_change(context, change, loaded_messages=view.messages)
-        return self._graph.follow(change, view.turn)
-
-
-def closing_messages(runtime: SessionRuntime, view: TurnView, note: str) -> Sequence[FrameworkMessage]:
-    """Return what closes the transcript of an unfinished turn.
-
-    A runner that cannot say it leaves nothing: a turn must be able to end whatever it holds.
-    """
-    turn_messages = [as_framework_message(message) for message in view.turn_messages]
-    try:
-        return runtime.runner.build_unfinished_turn_messages(turn_messages, view.open_calls, note)
-    except Exception:  # noqa: BLE001  # whatever a runner raises, the turn must end
-        _log.exception("the runner could not close the transcript of %s", view.turn.turn_id)
-        return ()
+        record = commit_change(context, change, loaded_messages=view.messages)
+        return self._graph.follow(change, record)
 
 
 def _require_outcome(outcome: object) -> AgentTurnOutcome:

@@ -12,6 +12,7 @@ from typing import Final, assert_never
 from dex_agents.session.transitions.interrupts import interrupt_tool_call_id
 from dex_agents.wire.events import (
     AgentEvent,
+    ContextCompacted,
     InterruptClosed,
     InterruptOpened,
     ModelCompleted,
@@ -65,6 +66,8 @@ class EventFilter:
         self._response_index = snapshot.response_index
         self._is_closed = snapshot.status == "closed"
         self._plan = snapshot.plan
+        summary = snapshot.context_summary
+        self._summary_revision = 0 if summary is None else summary.revision
         self._stages = {call.tool_call_id: _stage(call) for call in snapshot.tool_calls}
 
     def holds(self, event: AgentEvent) -> bool:
@@ -100,6 +103,8 @@ class EventFilter:
                 if event.tool_call is None:
                     return self._is_final(event, interrupt_tool_call_id(event.interrupt_id))
                 return self._has_reached(event, event.tool_call)
+            case ContextCompacted():
+                return event.revision <= self._summary_revision
             case PlanUpdated():
                 return self._plan is not None and _plan_stage(event.plan) <= _plan_stage(self._plan)
             case TurnCompletedEvent() | TurnFailed() | TurnCancelled():

@@ -33,6 +33,13 @@ class ChunkPlan:
     deletes: tuple[int, ...]
     open_chunks: tuple[int, ...]
 
+    def update_chunks(self, chunks: tuple[int, ...]) -> tuple[int, ...]:
+        """Return `SessionRecord.chunks` as it becomes; while that is empty, nobody needs to name a chunk."""
+        if not chunks:
+            return ()
+        written = (chunk.messages[0].sequence for chunk in self.writes)
+        return tuple(sorted(set(chunks).difference(self.deletes).union(written)))
+
 
 def number_messages(
     messages: Sequence[FrameworkMessage],
@@ -90,9 +97,12 @@ def plan_joined_chunks(
 
     Args:
         open_chunks: Keys of the chunks that are not joined yet.
-        messages: Every stored message in sequence order.
+        messages: The stored messages that no summary covers, in sequence order. A chunk that is covered in
+            part is not joined: its beginning is not among them.
         new_messages: What this commit adds.
     """
+    if messages:
+        open_chunks = tuple(key for key in open_chunks if key >= messages[0].sequence)
     if len(open_chunks) < _CHUNKS_BEFORE_JOINING:
         return plan_chunks(open_chunks, new_messages)
     joined = _pack([message for message in messages if message.sequence >= open_chunks[0]])

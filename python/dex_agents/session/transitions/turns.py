@@ -57,6 +57,7 @@ __all__ = [
     "cancelled_tool_calls",
     "decide_model_outcome",
     "fail_turn",
+    "first_tool_call_number",
     "used_tool_call_ids",
     "with_settings_revision",
 ]
@@ -121,6 +122,15 @@ def used_tool_call_ids(view: TurnView) -> frozenset[str]:
     """Return every tool call ID that the session has used, as far as its messages and this turn show."""
     stored = {message.tool_call_id for message in view.messages if message.tool_call_id is not None}
     return frozenset(stored.union(view.turn.tool_call_ids))
+
+
+def first_tool_call_number(view: TurnView) -> int:
+    """Return from which number on `#<k>` makes a tool call ID unique.
+
+    Behind a summary nobody knows which IDs were used. No earlier `<k>` reaches the number of the next
+    message: each call has had its own message at least.
+    """
+    return view.record.next_sequence if view.record.covered_through else 1
 
 
 def decide_model_outcome(
