@@ -45,9 +45,9 @@ class _Event(msgspec.Struct, frozen=True, kw_only=True, tag_field="type", omit_d
     Attributes:
         seq: Position among the events of its Step, from 1.
         turn_id: The turn, or `None` when the event belongs to the session as a whole.
-        response_index: For an event of a model call, its text deltas and what joins it: the response of the
-            turn that it gives, from 1. For the end of a turn: how many responses the turn has stored; what a
-            viewer was shown of later ones was lost.
+        response_index: For what a model call says and what joins it: the response of the turn that it gives,
+            from 1. For the end of a turn: how many responses the turn has stored; what a viewer was shown of
+            later ones was lost.
         attempt: The Step attempt that wrote it; a reader drops what a lower attempt of `step` wrote.
         step: The Step execution that wrote it.
         at: When.

@@ -75,8 +75,6 @@ class EventFilter:
         match event:
             case TurnStarted():
                 return _number(event) <= self._turn_count
-            case UserMessageEvent() if event.turn_id is None:
-                return self._is_closed
             case (
                 UserMessageEvent()
                 | ModelStarted()
@@ -129,12 +127,15 @@ class EventFilter:
         return is_answer and _number(event) == self._turn_count
 
     def _is_over(self, event: AgentEvent) -> bool:
+        if event.turn_id is None:
+            # Told with the end of the session.
+            return self._is_closed
         number = _number(event)
         return number < self._turn_count or (number == self._turn_count and not self._is_running)
 
     def _has_response(self, event: AgentEvent) -> bool:
-        if self._is_over(event):
-            return True
+        if event.turn_id is None or self._is_over(event):
+            return self._is_over(event)
         return _number(event) == self._turn_count and event.response_index <= self._response_index
 
     def _is_past(self, event: AgentEvent, tool_call_id: str, stage: _Stage) -> bool:
