@@ -180,6 +180,7 @@ def _apply(screen: Screen, event: AgentEvent) -> None:
             screen.plan = event.plan
         case ContextCompacted():
             screen.summary_revision = event.revision
+            screen.usage = add_agent_usage(screen.usage, event.usage)
         case SettingsUpdated():
             screen.settings_revision = event.revision
         case TurnCompletedEvent():

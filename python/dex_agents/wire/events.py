@@ -107,7 +107,7 @@ class ModelCompleted(_Event, frozen=True, tag="model_completed"):
     """A model call ended.
 
     Attributes:
-        usage: What this call consumed.
+        usage: What this call consumed, and a summary before it that came to nothing.
         text: The answer as it is stored, when the text deltas of this attempt gave another one or none;
             `None` when they gave it.
     """
@@ -194,10 +194,12 @@ class ContextCompacted(_Event, frozen=True, tag="context_compacted"):
     Attributes:
         revision: Of the summary, from 1.
         covered_through: The sequence number of the last message that it covers.
+        usage: What the call that wrote it consumed.
     """
 
     revision: int
     covered_through: int
+    usage: AgentUsage = AgentUsage()
 
 
 class PlanUpdated(_Event, frozen=True, tag="plan_updated"):
