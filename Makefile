@@ -166,7 +166,7 @@ $(CARGO_FUZZ):
 
 # --- Shows and measurements ---------------------------------------------------------------------
 
-.PHONY: graph demo fleet bench-json bench-images bench-frames bench-tokens token-weights bench-native bench-turns bench-engine bench-rust
+.PHONY: graph demo fleet bench-json bench-images bench-frames bench-tokens token-weights bench-native bench-turns bench-history bench-engine bench-rust
 graph: $(EXTENSION) ## Draw docs/state-diagrams.md from the session's tables
 	@$(BIN)/python -c 'from dex_agents.session.state_diagrams import render_state_diagrams as draw; print(draw(), end="")' \
 		> docs/state-diagrams.md
@@ -192,11 +192,19 @@ bench-tokens: $(RELEASE_EXTENSION) $(TOKEN_TOOLS) ## token_estimate beside tikto
 token-weights: $(RELEASE_EXTENSION) $(TOKEN_TOOLS) ## Fit token_weights.json again; NODE_MODULES=dir holds typescript 5
 	@$(BIN)/python -m benches.fit_token_weights --node-modules $(NODE_MODULES) --write
 
+# The texts that tokens are judged on are in part the compiler's messages; without npm that part is not measured.
+TYPESCRIPT_VERSION := 5.9.3
+bench-native: NODE_MODULES ?= target/node/node_modules
 bench-native: $(RELEASE_EXTENSION) $(BENCH_TOOLS) $(TOKEN_TOOLS) wheel ## All of them, and the wheel, in one table
-	@$(BIN)/python -m benches.python.bench_native
+	@test -d "$(NODE_MODULES)/typescript" || ! command -v npm >/dev/null || \
+		npm install --silent --no-audit --no-fund --prefix target/node typescript@$(TYPESCRIPT_VERSION)
+	@$(BIN)/python -m benches.python.bench_native --node-modules "$(NODE_MODULES)"
 
 bench-turns: $(RELEASE_EXTENSION) $(BENCH_TOOLS) ## Durable turns beside LangGraph with its SQLite checkpointer
 	@$(BIN)/python -m benches.compare.bench_turns
+
+bench-history: $(RELEASE_EXTENSION) ## The cost of a turn over 10 to 10,000 stored messages
+	@$(BIN)/python -m benches.end_to_end.bench_history
 
 bench-engine: $(RELEASE_EXTENSION) ## Commits and Steps a second of the local engine
 	@$(BIN)/python -m benches.end_to_end.bench_engine

@@ -47,12 +47,14 @@ __all__ = [
     "invalid_questions",
     "invalid_todos",
     "invalid_wait",
+    "model_without_price",
     "outcome_settled",
     "output_cut_note",
     "plan_approved",
     "plan_note_header",
     "plan_note_task",
     "plan_written",
+    "spend_limit_reached",
     "too_many_continuations",
     "tool_call_beyond_response_limit",
     "tool_call_cancelled",
@@ -68,6 +70,7 @@ __all__ = [
     "transcript_call",
     "transcript_result",
     "transcript_user",
+    "turn_budget_spent",
     "turn_failed_note",
     "unknown_tool",
 ]
@@ -285,6 +288,22 @@ def context_window_overflow(estimated: int, window: int) -> str:
         f"the conversation does not fit the model: its input takes about {estimated} tokens and the context "
         f"window has {window}"
     )
+
+
+def turn_budget_spent(limit: str) -> str:
+    """Why a turn was ended that has used up what it may."""
+    return f"this turn has used up its budget of {limit}"
+
+
+def spend_limit_reached(scope: str, member: str, limit: str) -> str:
+    """Why a turn was ended when a limit that it shares with others was reached."""
+    whose = f"{scope} {member}" if member else scope
+    return f"the {whose} has reached its limit of {limit}"
+
+
+def model_without_price(model: str | None) -> str:
+    """Why a turn was ended whose cost cannot be told."""
+    return f"the cost of this turn cannot be limited: the model {model or 'that answered'} has no price"
 
 
 def too_many_continuations(limit: int) -> str:

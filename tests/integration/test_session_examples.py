@@ -70,3 +70,13 @@ def test_everything_that_waits_on_a_person_is_found_in_one_call() -> None:
         'ask -> {"who": "Ada"}',
         "waiting on a person now: []",
     ]
+
+
+def test_a_viewer_that_comes_late_shows_everything_once() -> None:
+    assert run_example("live_view") == [
+        "snapshot: user Write.",
+        "events: Answer 1: one two three four",
+        "events: another turn",
+        "events: Answer 2: one two three four",
+        "events: closed",
+    ]

@@ -12,6 +12,7 @@ from dex_agents.session.options import AgentSessionOptions
 from dex_agents.session.persistence import build_event_stream, build_schema
 from dex_agents.session.read_rpcs import ReadRpcs
 from dex_agents.session.runtime import SessionRuntime
+from dex_agents.session.steps.apply_retention import ApplyRetention
 from dex_agents.session.steps.call_tool import (
     CallSingleAttemptTool,
     CallTool,
@@ -35,6 +36,7 @@ __all__ = ["AgentSessionFlow", "create_agent_session_flow"]
 
 _STEP_CLASSES = StepClasses(
     await_user_message=AwaitUserMessage,
+    apply_retention=ApplyRetention,
     run_model=RunModel,
     fail_turn=FailTurn,
     resume_turn=ResumeTurn,
@@ -110,6 +112,7 @@ class AgentSessionFlow(TurnRpcs, InterruptRpcs, ReadRpcs, Flow[SessionStepInput]
             .start_step(StartSession(runtime, graph))
             .other_steps(
                 AwaitUserMessage(runtime, graph),
+                ApplyRetention(runtime, graph),
                 RunModel(runtime, graph),
                 FailTurn(runtime, graph),
                 ResumeTurn(graph),

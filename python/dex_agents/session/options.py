@@ -9,6 +9,7 @@ from datetime import timedelta
 from dex_agents.errors import InvalidInputError
 from dex_agents.session.compaction import CompactionPolicy
 from dex_agents.session.spend import SpendLimiter
+from dex_agents.session.transitions.retention import RetentionRules
 from dex_agents.tools.builtin import WRITE_TODOS, require_built_in_tools
 from dex_agents.wire.tool_calls import ToolEffect, ToolPolicy
 
@@ -36,6 +37,12 @@ class AgentSessionOptions:
         compaction: Keeps the model's input below its context window; `None` never shortens it. Needs a runner
             that implements `CompactsContext`.
         spend_limiter: Asked before each model call and told after it; `None` counts nothing.
+        keep_messages: How many of the latest messages stay stored; at least 1, `None` for all. Older ones are
+            deleted between turns, with the records of their tool calls and the receipts of their IDs, once a
+            summary covers them. Up to an eighth more may stay for a while.
+        keep_turns: The same, counted in turns. With both, what either keeps stays.
+        drop_uncovered: Delete older messages also when no summary covers them: the model then knows nothing
+            of them any more.
 
     Raises:
         InvalidInputError: A number is out of its range.
@@ -52,6 +59,16 @@ class AgentSessionOptions:
     interrupt_deadline: timedelta | None = None
     compaction: CompactionPolicy | None = None
     spend_limiter: SpendLimiter | None = None
+    keep_messages: int | None = None
+    keep_turns: int | None = None
+    drop_uncovered: bool = False
+
+    @property
+    def retention(self) -> RetentionRules:
+        """What is kept of a session's past."""
+        return RetentionRules(
+            keep_messages=self.keep_messages, keep_turns=self.keep_turns, drop_uncovered=self.drop_uncovered
+        )
 
     def __post_init__(self) -> None:
         """Check every number."""
@@ -64,6 +81,12 @@ class AgentSessionOptions:
             raise InvalidInputError(
                 "interrupt_deadline", "must be at least one second, the unit of the engine"
             )
+        for name in ("keep_messages", "keep_turns"):
+            number = getattr(self, name)
+            if number is not None and number < 1:
+                raise InvalidInputError(name, f"must be at least 1 or None, got {number}")
+        if self.drop_uncovered and self.keep_messages is None and self.keep_turns is None:
+            raise InvalidInputError("drop_uncovered", "needs keep_messages or keep_turns")
         _require_limiter(self.spend_limiter)
         require_built_in_tools("built_in_tools", self.built_in_tools)
         if self.plan_mode_enabled and WRITE_TODOS.name not in self.built_in_tools:

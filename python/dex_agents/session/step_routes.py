@@ -28,11 +28,15 @@ StepName = Literal[
     "AwaitQuestionAnswer",
     "AwaitWaitEnd",
     "AwaitEarlierWrite",
+    "ApplyRetention",
 ]
 
 _MAY_RUN_AGAIN: Final = "read or idempotent write"
 _MUST_NOT: Final = "any other effect"
 _FAILED: Final = "failed for good"
+_ALONE: Final = "over, the only call"
+_OVER: Final = "the turn is over"
+_DUE: Final = "over, with much to delete"
 
 STEP_ROUTES: Final[Mapping[StepName, Mapping[StepName, str]]] = {
     "StartSession": {
@@ -45,7 +49,8 @@ STEP_ROUTES: Final[Mapping[StepName, Mapping[StepName, str]]] = {
         "AwaitUserMessage": "nothing to do",
     },
     "RunModel": {
-        "AwaitUserMessage": "the turn is over",
+        "AwaitUserMessage": _OVER,
+        "ApplyRetention": _DUE,
         "RunModel": "continued, compacted, or no call can run",
         "CallTool": _MAY_RUN_AGAIN,
         "CallSingleAttemptTool": _MUST_NOT,
@@ -53,18 +58,20 @@ STEP_ROUTES: Final[Mapping[StepName, Mapping[StepName, str]]] = {
         "AwaitQuestionAnswer": "ask_user",
         "AwaitWaitEnd": "durable_wait",
         "AwaitEarlierWrite": "a later ordered write",
-        "ResumeTurn": "beside the calls",
+        "ResumeTurn": "beside several calls",
         "FailTurn": _FAILED,
     },
     "FailTurn": {
-        "AwaitUserMessage": "the turn is over",
+        "AwaitUserMessage": _OVER,
+        "ApplyRetention": _DUE,
     },
     "ResumeTurn": {
         "RunModel": "every call is final",
     },
     "CancelTurn": {
         "CancelTurn": "a call still runs",
-        "AwaitUserMessage": "the turn is over",
+        "AwaitUserMessage": _OVER,
+        "ApplyRetention": _DUE,
     },
     "CloseSession": {
         "CloseSession": "a message came meanwhile",
@@ -74,20 +81,25 @@ STEP_ROUTES: Final[Mapping[StepName, Mapping[StepName, str]]] = {
         "PollToolTask": "started a task",
         "ReconcileToolCall": "outcome unknown",
         "RecordToolFailure": _FAILED,
+        "RunModel": _ALONE,
     },
     "CallSingleAttemptTool": {
         "AwaitQuestionAnswer": "asks",
         "PollToolTask": "started a task",
         "ReconcileToolCall": "outcome unknown",
         "RecordToolFailure": _FAILED,
+        "RunModel": _ALONE,
     },
     "RecordToolFailure": {
         "ReconcileToolCall": "outcome unknown",
+        "RunModel": _ALONE,
     },
     "ReconcileToolCall": {
         "RecordToolFailure": _FAILED,
+        "RunModel": _ALONE,
     },
     "PollToolTask": {
+        "RunModel": _ALONE,
         "PollToolTask": "goes on, or was not reached",
         "AwaitQuestionAnswer": "asks",
     },
@@ -95,19 +107,27 @@ STEP_ROUTES: Final[Mapping[StepName, Mapping[StepName, str]]] = {
         "CallTool": f"approved, {_MAY_RUN_AGAIN}",
         "CallSingleAttemptTool": f"approved, {_MUST_NOT}",
         "AwaitEarlierWrite": "approved, a later ordered write",
+        "RunModel": _ALONE,
     },
     "AwaitQuestionAnswer": {
         "CallTool": f"answered, {_MAY_RUN_AGAIN}",
         "CallSingleAttemptTool": f"answered, {_MUST_NOT}",
         "PollToolTask": "a task goes on",
+        "RunModel": _ALONE,
     },
-    "AwaitWaitEnd": {},
+    "AwaitWaitEnd": {
+        "RunModel": _ALONE,
+    },
     "AwaitEarlierWrite": {
         "CallTool": f"succeeded, {_MAY_RUN_AGAIN}",
         "CallSingleAttemptTool": f"succeeded, {_MUST_NOT}",
     },
+    "ApplyRetention": {
+        "AwaitUserMessage": "done",
+    },
 }
-"""From each Step to those that it schedules; a Step also ends where its call has its final record."""
+"""From each Step to those that it schedules. A Step whose call has its final record leads nowhere when the
+response asked for more calls than this one: `ResumeTurn` waits for all of them."""
 
 COMMAND_ROUTES: Final[Mapping[str, StepName]] = {"cancel_turn": "CancelTurn", "close_session": "CancelTurn"}
 """From the commands that schedule a Step themselves; both do while a turn runs only."""

@@ -108,8 +108,8 @@ class ModelCompleted(_Event, frozen=True, tag="model_completed"):
 
     Attributes:
         usage: What this call consumed, and a summary before it that came to nothing.
-        text: The answer as it is stored, when the text deltas of this attempt gave another one or none;
-            `None` when they gave it.
+        text: The answer as it is stored, cut at `limits.MAX_EVENT_TEXT_BYTES`, when the text deltas of this
+            attempt gave another one or none; `None` when they gave it.
     """
 
     usage: AgentUsage

@@ -115,7 +115,10 @@ def _build_flow(folder: Path, effect: ToolEffect) -> _RecordingFlow:
         built_in_tools=["ask_user", "durable_wait"],
     )
     options = AgentSessionOptions(
-        built_in_tools=["ask_user", "durable_wait"], cancel_grace=timedelta(seconds=1)
+        built_in_tools=["ask_user", "durable_wait"],
+        cancel_grace=timedelta(seconds=1),
+        keep_turns=1,
+        drop_uncovered=True,
     )
     return _RecordingFlow(definition, options)
 
@@ -124,7 +127,9 @@ async def _take_part(client: AgentSessionClient, session_id: str) -> None:
     """Approve and answer whatever is asked until the session is idle."""
     while (progress := await client.wait_for_attention(session_id)).interrupts or progress.status != "idle":
         for interrupt in progress.interrupts:
-            if interrupt.kind == "approval":
+            if interrupt.kind == "approval" and session_id == "rejected":
+                await client.resolve_interrupt(session_id, interrupt.interrupt_id, "reject")
+            elif interrupt.kind == "approval":
                 await client.resolve_interrupt(session_id, interrupt.interrupt_id, "approve")
             elif interrupt.kind == "question":
                 given = {question.id: "this" for question in interrupt.questions}
@@ -134,6 +139,10 @@ async def _take_part(client: AgentSessionClient, session_id: str) -> None:
 async def _talk(client: AgentSessionClient, session_id: str, text: str) -> None:
     await client.start_session(session_id, first_message=text)
     await _take_part(client, session_id)
+    if session_id == "fails":
+        while (await client.get_agent_snapshot(session_id)).dropped_messages == 0:
+            await client.send_user_message(session_id, text)
+            await client.wait_for_idle(session_id)
 
 
 async def _steer_and_close(client: AgentSessionClient) -> None:
@@ -142,18 +151,21 @@ async def _steer_and_close(client: AgentSessionClient) -> None:
     await client.wait_for_attention("steered")
     await client.steer_user_message("steered", "never mind")
     await client.wait_for_idle("steered")
-    await client.send_user_message("steered", "again")
-    await client.wait_for_idle("steered")
+    while (await client.get_agent_snapshot("steered")).dropped_messages == 0:
+        await client.send_user_message("steered", "again")
+        await client.wait_for_idle("steered")
     await client.close_session("steered")
 
 
 async def _cancel_what_does_not_end(client: AgentSessionClient) -> None:
-    await client.start_session("stuck", first_message=asking(("plain", {"how": "never end"})))
-    async for event in client.events("stuck"):
-        if isinstance(event, ToolCallStarted):
-            break
-    await client.cancel_turn("stuck")
-    await client.wait_for_idle("stuck")
+    await client.start_session("stuck")
+    while (snapshot := await client.get_agent_snapshot("stuck")).dropped_messages == 0:
+        await client.send_user_message("stuck", asking(("plain", {"how": "never end"})))
+        async for event in client.events("stuck", since=snapshot):
+            if isinstance(event, ToolCallStarted):
+                break
+        await client.cancel_turn("stuck")
+        await client.wait_for_idle("stuck")
 
 
 async def test_every_route_of_the_table_is_taken_and_no_other(tmp_path: Path) -> None:
@@ -168,11 +180,15 @@ async def test_every_route_of_the_table_is_taken_and_no_other(tmp_path: Path) ->
             ("ask_user", {"questions": questions}),
             ("durable_wait", {"seconds": 1, "reason": "a pause"}),
         ),
+        "question": asking(("ask_user", {"questions": questions})),
+        "wait": asking(("durable_wait", {"seconds": 1, "reason": "a pause"})),
+        "rejected": asking(("signed", {"how": "do"})),
         "asks": asking(("plain", {"how": "ask"})),
         "task": asking(("run_task", {"polls": 1, "question": "Which one?"})),
         "lost": asking(("traced", {"how": "lose"})),
         "lost for good": asking(("traced", {"how": "lose for good"})),
-        "dies": asking(("traced", {"how": "die"})),
+        "dies": asking(("plain", {"how": "die"})),
+        "dies and is found": asking(("traced", {"how": "die"})),
         "refused": asking(("nothing", {})),
         "fails": "fail",
     }

@@ -6,6 +6,7 @@ import logging
 from collections.abc import Sequence
 from typing import Any
 
+import msgspec
 import pytest
 
 from dex_agents import texts
@@ -22,7 +23,13 @@ from dex_agents.runner.outcomes import DeferredToolCall, ToolExecutionResult, To
 from dex_agents.tools.builtin import ASK_USER
 from dex_agents.wire.tool_calls import ResolvedToolPolicy, ToolEffect, ToolPolicy
 from tests.unit.builtin_loop.turns import Conversation, RecordedScript, build_execution
-from tests.unit.tool_sources.sources import ListedSource, PollingSource, build_tool, fail_to_list
+from tests.unit.tool_sources.sources import (
+    DecidingSource,
+    ListedSource,
+    PollingSource,
+    build_tool,
+    fail_to_list,
+)
 
 TEXT: dict[str, Any] = {"type": "object", "properties": {"q": {"type": "string"}}, "required": ["q"]}
 
@@ -137,6 +144,16 @@ async def test_a_call_is_deferred_as_its_source_declares_it() -> None:
         ordered=True,
         tool_source_reference="mail:v2/send",
     )
+
+
+async def test_the_refusal_of_a_source_stands_whatever_else_is_wrong() -> None:
+    def decide(call: DeferredToolCall) -> DeferredToolCall:
+        return msgspec.structs.replace(call, refusal="not for this user")
+
+    source = DecidingSource("s", [build_tool("look", parameters=TEXT)], decide=decide)
+    conversation, _ = converse(source, replies=[calling("look")])
+    (deferred,) = (await conversation.ask_for_tools()).tool_calls
+    assert deferred.refusal == "not for this user"
 
 
 async def test_a_policy_may_name_a_tool_that_a_source_lists() -> None:

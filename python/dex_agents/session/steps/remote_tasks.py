@@ -15,8 +15,9 @@ from dex_agents.runner.contract import PollsToolTasks
 from dex_agents.runner.outcomes import ToolExecutionResult, ToolInputRequested, ToolOutcome
 from dex_agents.session.flow_graph import FlowGraph
 from dex_agents.session.runtime import SessionRuntime
-from dex_agents.session.steps.commit import close_interrupts, commit_finished_call, write_tool_calls
+from dex_agents.session.steps.commit import close_interrupts, write_tool_calls
 from dex_agents.session.steps.event_stream import step_events
+from dex_agents.session.steps.finished_calls import finish_call
 from dex_agents.session.steps.liveness import heartbeats
 from dex_agents.session.steps.session_step import SessionStep
 from dex_agents.session.steps.tool_execution import build_execution
@@ -134,8 +135,7 @@ class PollToolTask(SessionStep[ToolStepInput]):
             events.write(InterruptClosed(interrupt_id=closed))
             events.write(ToolCallCompleted(tool_call=final))
         close_interrupts(context, (closed,))
-        commit_finished_call(context, step, final)
-        return dead_end()
+        return finish_call(self._graph, context, step, final)
 
 
 async def cancel_remote_task(runtime: SessionRuntime, context: AsyncContext, call: AgentToolCall) -> None:

@@ -22,13 +22,9 @@ from dex_agents.session.persistence import (
     map_instance,
 )
 from dex_agents.session.runtime import SessionRuntime
-from dex_agents.session.steps.commit import (
-    close_interrupts,
-    commit_finished_call,
-    open_interrupt,
-    write_tool_calls,
-)
+from dex_agents.session.steps.commit import close_interrupts, open_interrupt, write_tool_calls
 from dex_agents.session.steps.event_stream import step_events
+from dex_agents.session.steps.finished_calls import finish_call
 from dex_agents.session.steps.remote_tasks import cancel_remote_task
 from dex_agents.session.steps.session_step import SessionStep
 from dex_agents.session.steps.turn_gate import is_cancelled
@@ -86,21 +82,19 @@ class _InterruptStep(SessionStep[ToolStepInput]):
             end = self._end(call, input, decision)
         if end.then == "final" and call.task_reference is not None:
             await cancel_remote_task(self._runtime, context, call)
-        self._commit(context, input, call, end, decision)
-        return self._follow(input, end)
+        self._close(context, call, end)
+        if end.then == "final":
+            _drop_pending(context, EARLIER_WRITES, map_instance(input.tool_call_id))
+            failed = None if decision is None else decision.failed_write_id
+            return finish_call(self._graph, context, input, end.tool_call, failed_write_id=failed)
+        write_tool_calls(context, (end.tool_call,))
+        return self._go_on(input, end)
 
     @abstractmethod
     def _end(self, call: AgentToolCall, step: ToolStepInput, decision: ToolDecision | None) -> InterruptEnd:
         """Decide; without a decision the time has come."""
 
-    def _commit(
-        self,
-        context: AsyncContext,
-        step: ToolStepInput,
-        call: AgentToolCall,
-        end: InterruptEnd,
-        decision: ToolDecision | None,
-    ) -> None:
+    def _close(self, context: AsyncContext, call: AgentToolCall, end: InterruptEnd) -> None:
         closed = open_interrupt_id(call) or ""
         approval = end.tool_call.approval if call.status == "waiting_for_approval" else None
         goes_on = None if end.then == "final" else end.tool_call
@@ -119,22 +113,14 @@ class _InterruptStep(SessionStep[ToolStepInput]):
                 events.write(InterruptOpened(interrupt=waiting, tool_call=end.tool_call))
                 open_interrupt(context, waiting)
         close_interrupts(context, (closed,))
-        if end.then == "final":
-            _drop_pending(context, EARLIER_WRITES, map_instance(step.tool_call_id))
-            failed = None if decision is None else decision.failed_write_id
-            commit_finished_call(context, step, end.tool_call, failed_write_id=failed)
-        else:
-            write_tool_calls(context, (end.tool_call,))
 
-    def _follow(self, step: ToolStepInput, end: InterruptEnd) -> StepDecision:
+    def _go_on(self, step: ToolStepInput, end: InterruptEnd) -> StepDecision:
         match end.then:
-            case "final":
-                return dead_end()
             case "wait":
                 return go_to_many(self._graph.await_earlier_write(step))
             case "poll":
                 return go_to_many(self._graph.poll_tool_task(step, self._runtime.clock()))
-            case "run":
+            case _:
                 return go_to_many(self._graph.run_tool(step, end.tool_call.effect))
 
 
@@ -207,8 +193,7 @@ class AwaitEarlierWrite(SessionStep[ToolStepInput]):
         with step_events(context, self._runtime, call.turn_id) as events:
             events.write(ToolCallCompleted(tool_call=skipped))
         _drop_pending(context, TOOL_DECISIONS, instance)
-        commit_finished_call(context, input, skipped, failed_write_id=earlier.failed_write_id)
-        return dead_end()
+        return finish_call(self._graph, context, input, skipped, failed_write_id=earlier.failed_write_id)
 
 
 def _take_decision(context: AsyncContext, tool_call_id: str) -> ToolDecision | None:
