@@ -140,6 +140,27 @@ fuzz: $(CARGO_FUZZ) ## Fuzz each crate for SECONDS; SANITIZER=none does without 
 			"$(SECONDS) s, sanitizer $(SANITIZER), crashes 0"; \
 	done
 
+.PHONY: sanitize
+# The extension is the only crate with unsafe code; a copy of the package holds the build that checks itself.
+# Its frames are too large for the small stack of one test, and its reports go past what pytest captures.
+SANITIZED := target/sanitize
+HOST = $(shell rustc -vV | sed -n 's/^host: //p')
+LIBASAN = $(shell gcc -print-file-name=libasan.so 2>/dev/null)
+sanitize: $(EXTENSION) ## Python's tests of the extension, built with AddressSanitizer (needs a nightly Rust and gcc)
+	@cargo +nightly --version >/dev/null 2>&1 || { echo "sanitize needs a nightly Rust: \
+	run 'rustup toolchain install nightly'" >&2; exit 1; }
+	@test -e "$(LIBASAN)" || { echo "sanitize needs the AddressSanitizer of gcc, libasan.so" >&2; exit 1; }
+	RUSTFLAGS=-Zsanitizer=address cargo +nightly build --quiet --locked -p agents_python \
+		--target $(HOST) --target-dir $(SANITIZED)
+	@rm -rf $(SANITIZED)/python && cp -r python $(SANITIZED)/python
+	@cp $(SANITIZED)/$(HOST)/debug/lib_native.so \
+		$(SANITIZED)/python/dex_agents/$(notdir $(wildcard python/dex_agents/_native*.so))
+	LD_PRELOAD="$(LIBASAN)" ASAN_OPTIONS=detect_leaks=0 PYTHONMALLOC=malloc PYTHONPATH=$(SANITIZED)/python \
+		$(BIN)/python -m pytest -q --capture=sys tests/unit/codecs tests/unit/media tests/unit/ui_stream \
+		tests/unit/builtin_loop/test_token_estimate.py tests/property/test_many_cases.py \
+		tests/property/test_json_objects.py tests/conformance --deselect \
+		tests/unit/codecs/test_json_text.py::test_the_deepest_value_that_is_served_needs_little_stack
+
 $(CARGO_FUZZ):
 	cargo install --quiet cargo-fuzz --locked --version $(CARGO_FUZZ_VERSION) --root target/tools
 

@@ -4,7 +4,7 @@ import asyncio
 import tempfile
 from typing import Any
 
-from dex_agents import AgentSessionClient, AgentWorker, ToolEffect, ToolReconciliation
+import dex_agents as agents
 from dex_agents.builtin_loop import AgentDefinition, ModelRequest, ToolCallContext, function_tool
 from dex_agents.builtin_loop.flow import create_builtin_agent_session_flow
 from dex_agents.engine import LocalEngine
@@ -14,19 +14,19 @@ BANK: set[str] = set()
 """The keys of the payments that the bank has made."""
 
 
-def look_up(arguments: dict[str, Any], context: ToolCallContext) -> ToolReconciliation:
+def look_up(arguments: dict[str, Any], context: ToolCallContext) -> agents.ToolReconciliation:
     """Ask the bank; it says nothing about payments by post."""
     if context.idempotency_key not in BANK:
-        return ToolReconciliation.still_unknown()
-    return ToolReconciliation.succeeded(f"paid {arguments['amount']} EUR")
+        return agents.ToolReconciliation.still_unknown()
+    return agents.ToolReconciliation.succeeded(f"paid {arguments['amount']} EUR")
 
 
-@function_tool(effect=ToolEffect.NON_IDEMPOTENT_WRITE, requires_approval=False, reconcile=look_up)
+@function_tool(effect=agents.ToolEffect.NON_IDEMPOTENT_WRITE, requires_approval=False, reconcile=look_up)
 async def pay(amount: int, by_post: bool, context: ToolCallContext) -> str:
     """Pay; the answer of the bank is lost."""
     if not by_post:
         BANK.add(context.idempotency_key)
-    raise ConnectionError("the connection was cut")
+    raise agents.ToolOutcomeUnknownError("the connection was cut")
 
 
 def reply(request: ModelRequest) -> ScriptedModelReply:
@@ -42,8 +42,8 @@ async def main(database: str) -> None:
     flow = create_builtin_agent_session_flow(agent, "Cashier")
     async with (
         LocalEngine(database) as engine,
-        AgentWorker(flow, server_address=engine.server_address),
-        AgentSessionClient.connect(flow, server_address=engine.server_address) as client,
+        agents.AgentWorker(flow, server_address=engine.server_address),
+        agents.AgentSessionClient.connect(flow, server_address=engine.server_address) as client,
     ):
         await client.start_session("s1", first_message="Pay both.")
         await client.wait_for_idle("s1")

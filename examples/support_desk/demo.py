@@ -104,11 +104,11 @@ class Demo:
             try:
                 if is_new:
                     await self._sessions.start_session(_SESSION)
-                    cursor = None
+                    shown = None
                 else:
-                    cursor = (await self._sessions.get_agent_snapshot(_SESSION)).event_cursor
+                    shown = await self._sessions.get_agent_snapshot(_SESSION)
                 self._turns_begun = 0
-                events = self._sessions.events(_SESSION, cursor=cursor)
+                events = self._sessions.events(_SESSION, since=shown)
                 async with SessionView(events, self._terminal) as self._view:
                     yield
             finally:

@@ -19,15 +19,18 @@ from typing import Any, Final
 import msgspec
 from dex import AsyncContext, StepDecision, StepList
 
-from dex_agents import AgentSessionOptions, FrameworkMessage, ToolEffect
+from dex_agents import AgentQuestion, AgentSessionOptions, FrameworkMessage, ToolEffect, ToolInputRequested
 from dex_agents.builtin_loop import (
     AgentDefinition,
     BuiltinLoopAgentRunner,
+    ContinueTurn,
     FunctionTool,
     ModelOutputItem,
     ModelRequest,
     ModelUserTextItem,
     ToolCallContext,
+    TurnContinuation,
+    TurnContinuationContext,
     function_tool,
 )
 from dex_agents.session.flow import AgentSessionFlow
@@ -41,8 +44,10 @@ from dex_agents.testing import (
 from dex_agents.wire.step_inputs import SessionStepInput
 
 __all__ = [
+    "BUILT_IN_TOOLS",
     "FLOW_TYPE",
     "ONCE_ONLY_TOOLS",
+    "QUESTION_ID",
     "Ask",
     "build_answer",
     "build_message",
@@ -62,6 +67,7 @@ _TOOLS: Final[dict[str, tuple[ToolEffect | None, bool | None, bool]]] = {
     "post_letter": (None, None, False),
     "book_entry": (ToolEffect.NON_IDEMPOTENT_WRITE, False, True),
     "sign_entry": (ToolEffect.NON_IDEMPOTENT_WRITE, None, True),
+    "ask_and_send": (ToolEffect.NON_IDEMPOTENT_WRITE, False, False),
 }
 """By name: the effect, whether a person is asked (`None`: as the effect says), and whether it is ordered."""
 
@@ -69,6 +75,15 @@ ONCE_ONLY_TOOLS: Final = tuple(
     name for name, (effect, _, _) in _TOOLS.items() if effect in (None, ToolEffect.NON_IDEMPOTENT_WRITE)
 )
 """What must never happen twice outside."""
+
+BUILT_IN_TOOLS: Final = ("ask_user", "durable_wait")
+"""What the session runs itself: `ask_user` asks one question, `durable_wait` waits a moment."""
+
+QUESTION_ID: Final = "sure"
+"""Of every question that is asked."""
+
+_GO_ON: Final = "go on"
+_TO_BE_CONTINUED: Final = "to be continued"
 
 _PARAMETERS: Final = {
     "type": "object",
@@ -86,7 +101,7 @@ class Ask(msgspec.Struct, frozen=True):
     """A call that a message has the model ask for.
 
     Attributes:
-        tool_name: One of `_TOOLS`.
+        tool_name: One of `_TOOLS` or `BUILT_IN_TOOLS`. `ask_and_send` asks a person before it does anything.
         reference: Names what it does to the outside world; unique in a test.
         seconds: How long it takes.
         failing_attempts: How many attempts raise, after they have been recorded.
@@ -104,11 +119,21 @@ class _Script(msgspec.Struct, frozen=True):
     label: str
     responses: tuple[tuple[Ask, ...], ...] = ()
     model_fails: bool = False
+    continuations: int = 0
 
 
-def build_message(label: str, *responses: tuple[Ask, ...], model_fails: bool = False) -> str:
-    """Return a user message: the model asks for each group of calls in turn, then answers or fails."""
-    return msgspec.json.encode(_Script(label, responses, model_fails)).decode()
+def build_message(
+    label: str, *responses: tuple[Ask, ...], model_fails: bool = False, continuations: int = 0
+) -> str:
+    """Return a user message: the model asks for each group of calls in turn, then answers or fails.
+
+    Args:
+        label: Stands in the answer.
+        responses: The calls of each response.
+        model_fails: Whether it fails in place of an answer.
+        continuations: How often the application lets it go on after an answer.
+    """
+    return msgspec.json.encode(_Script(label, responses, model_fails, continuations)).decode()
 
 
 def build_answer(label: str, results: int) -> str:
@@ -141,8 +166,15 @@ def create_flow(folder: str, *pause_at: str) -> AgentSessionFlow:
         instructions=lambda context: context.flow_id,
         model=ScriptedModelClient(crash_agent.answer, before_delta=crash_agent.pause_before_delta),
         tools=tuple(crash_agent.build_tool(name) for name in _TOOLS),
+        built_in_tools=BUILT_IN_TOOLS,
+        decide_turn_continuation=_decide_continuation,
     )
     return _GatedSessionFlow(crash_agent, definition)
+
+
+def _decide_continuation(context: TurnContinuationContext) -> TurnContinuation:
+    unfinished = not context.tool_results and context.model_output[-1].text.endswith(_TO_BE_CONTINUED)
+    return ContinueTurn(_GO_ON) if unfinished else "default"
 
 
 class _CrashAgent:
@@ -165,29 +197,36 @@ class _CrashAgent:
     def answer(self, request: ModelRequest) -> ScriptedModelReply:
         with (self._folder / "requests.jsonl").open("ab", buffering=0) as requests:
             requests.write(msgspec.json.encode(request) + b"\n")
-        script, responses = _Script("nothing"), 0
+        script, responses, continued = _Script("nothing"), 0, 0
         for item in request.items:
             if isinstance(item, ModelUserTextItem) and item.text.startswith("{"):
-                script, responses = msgspec.json.decode(item.text, type=_Script), 0
+                script, responses, continued = msgspec.json.decode(item.text, type=_Script), 0, 0
+            elif isinstance(item, ModelUserTextItem):
+                continued += item.text == _GO_ON
             elif isinstance(item, ModelOutputItem):
                 responses += 1
         if responses < len(script.responses):
             return ScriptedModelReply(
                 text="I will see to it.",
                 tool_calls=tuple(
-                    ScriptedToolCall(ask.tool_name, msgspec.to_builtins(ask))
-                    for ask in script.responses[responses]
+                    ScriptedToolCall(ask.tool_name, _arguments(ask)) for ask in script.responses[responses]
                 ),
             )
         if script.model_fails:
             raise RuntimeError("the model does not answer")
+        if continued < script.continuations:
+            return ScriptedModelReply(text=f"Part {continued + 1} of {script.label}, {_TO_BE_CONTINUED}")
         results = len(ScriptedModelClient.tool_results(request))
         return ScriptedModelReply(text=build_answer(script.label, results))
 
     def build_tool(self, name: str) -> FunctionTool:
         effect, requires_approval, ordered = _TOOLS[name]
 
-        async def execute(arguments: dict[str, Any], context: ToolCallContext) -> dict[str, Any]:
+        async def execute(
+            arguments: dict[str, Any], context: ToolCallContext
+        ) -> dict[str, Any] | ToolInputRequested:
+            if name == "ask_and_send" and QUESTION_ID not in context.answers:
+                return ToolInputRequested((AgentQuestion(QUESTION_ID, "Really?"),))
             await self.pause(f"before {name}")
             self._log.record(
                 name,
@@ -213,6 +252,16 @@ class _CrashAgent:
         )
 
 
+def _arguments(ask: Ask) -> dict[str, Any]:
+    match ask.tool_name:
+        case "ask_user":
+            return {"questions": [{"id": QUESTION_ID, "question": ask.reference}]}
+        case "durable_wait":
+            return {"seconds": max(ask.seconds, 0.1), "reason": ask.reference}
+        case _:
+            return msgspec.to_builtins(ask)
+
+
 class _GatedRunner(BuiltinLoopAgentRunner):
     """The runner as it is, with a gate where a message is accepted."""
 
@@ -229,7 +278,7 @@ class _GatedSessionFlow(AgentSessionFlow):
     """The session Flow as it is, with a gate before and after each Step's code."""
 
     def __init__(self, crash_agent: _CrashAgent, definition: AgentDefinition) -> None:
-        options = AgentSessionOptions(cancel_grace=timedelta(seconds=2))
+        options = AgentSessionOptions(cancel_grace=timedelta(seconds=2), built_in_tools=BUILT_IN_TOOLS)
         super().__init__(_GatedRunner(crash_agent, definition), FLOW_TYPE, options)
         self._crash_agent = crash_agent
 

@@ -14,6 +14,7 @@ from dex_agents import (
     AgentInterrupt,
     AgentSessionClient,
     AgentSnapshot,
+    AgentToolCall,
     AgentUserMessage,
     SessionAlreadyExistsError,
     SessionError,
@@ -23,6 +24,7 @@ from dex_agents.testing import EngineProcess, WorkerProcess, poll_until
 from dex_agents.wire.tool_calls import ApprovalDecision
 from tests.crash.agent import (
     ONCE_ONLY_TOOLS,
+    QUESTION_ID,
     build_answer,
     build_message,
     create_flow,
@@ -102,6 +104,7 @@ class _Round:
         self._requests_before = len(read_requests(folder))
         self._acknowledged: dict[str, list[str]] = {one.session_id: [] for one in plan.sessions}
         self._decisions: dict[str, list[str]] = {}
+        self._given = 0
         self._is_driven = False
         self._report = RoundReport()
 
@@ -137,12 +140,14 @@ class _Round:
             with contextlib.suppress(SessionAlreadyExistsError):
                 await self._until_available(lambda: self._start(plan))
             tasks.create_task(self._answer_questions(plan, is_over))
+            steering = [tasks.create_task(self._steer(plan, *one)) for one in plan.steering]
             if plan.sends_at_once:
                 await asyncio.gather(*(self._send(plan, message) for message in plan.messages))
             else:
                 for message in plan.messages:
                     await self._send(plan, message)
                     await self._wait_for_idle(plan.session_id)
+            await asyncio.gather(*steering)
             await self._wait_for_idle(plan.session_id)
             is_over.set()
 
@@ -154,13 +159,20 @@ class _Round:
         if first is not None and first.message_id is not None:
             self._acknowledged[plan.session_id].append(first.message_id)
 
-    async def _send(self, plan: SessionPlan, message: PlannedMessage) -> None:
+    async def _steer(self, plan: SessionPlan, after_seconds: float, message: PlannedMessage) -> None:
+        await asyncio.sleep(after_seconds)
+        await self._send(plan, message, self._sessions.steer_user_message)
+
+    async def _send(
+        self,
+        plan: SessionPlan,
+        message: PlannedMessage,
+        send: Callable[[str, AgentUserMessage], Awaitable[bool]] | None = None,
+    ) -> None:
         sent = AgentUserMessage(message.text, message.message_id)
+        call = send or self._sessions.send_user_message
         took_effect = await asyncio.gather(
-            *(
-                self._until_available(lambda: self._sessions.send_user_message(plan.session_id, sent))
-                for _ in range(plan.callers)
-            )
+            *(self._until_available(lambda: call(plan.session_id, sent)) for _ in range(plan.callers))
         )
         self._acknowledged[plan.session_id].append(message.message_id)
         if took_effect.count(True) != 1:
@@ -188,6 +200,7 @@ class _Round:
                         edits=random.random() < plan.edits,
                     )
                     for one in progress.interrupts
+                    if one.waits_on_person
                     for _ in range(plan.callers)
                 )
             )
@@ -196,6 +209,9 @@ class _Round:
     async def _answer(
         self, session_id: str, interrupt: AgentInterrupt, decision: ApprovalDecision, *, edits: bool
     ) -> None:
+        if interrupt.kind == "question":
+            await self._answer_question(session_id, interrupt)
+            return
         arguments: str | None = None
         if edits and decision == "approve":
             arguments = json.dumps({**json.loads(interrupt.arguments), "seconds": 0.0, "edited": True})
@@ -206,6 +222,16 @@ class _Round:
         )
         if took_effect:
             answer = f"{decision}, edited" if arguments else decision
+            self._decisions.setdefault(f"{session_id}/{interrupt.interrupt_id}", []).append(answer)
+            self._report.answers += 1
+
+    async def _answer_question(self, session_id: str, interrupt: AgentInterrupt) -> None:
+        self._given += 1
+        answer = f"answer {self._given}"
+        took_effect = await self._until_available(
+            lambda: self._sessions.answer_question(session_id, interrupt.interrupt_id, {QUESTION_ID: answer})
+        )
+        if took_effect:
             self._decisions.setdefault(f"{session_id}/{interrupt.interrupt_id}", []).append(answer)
             self._report.answers += 1
 
@@ -266,6 +292,12 @@ class _Round:
     def _find_decisions_not_kept(self, snapshot: AgentSnapshot) -> list[str]:
         problems: list[str] = []
         for call in snapshot.tool_calls:
+            answered = self._decisions.get(f"{snapshot.session_id}/question:{call.tool_call_id}", [])
+            read = _answer_that_was_read(call)
+            if answered != read and not (call.status == "not_run" and len(answered) == 1):
+                problems.append(
+                    f"{snapshot.session_id}: {call.tool_call_id} read {read}, was told {answered}"
+                )
             counted = self._decisions.get(f"{snapshot.session_id}/approval:{call.tool_call_id}", [])
             recorded: list[str] = []
             if call.approval is not None:
@@ -285,7 +317,7 @@ class _Round:
             one for one in find_repeated_writes(runs, ONCE_ONLY_TOOLS) if one not in known
         )
         requests = read_requests(self._folder)[self._requests_before :]
-        self._report.other_problems += find_invalid_requests(requests)
+        self._report.invalid_requests += find_invalid_requests(requests)
 
     async def _until_available(self, call: Callable[[], Awaitable[ResultT]]) -> ResultT:
         """Make a call that takes effect once, again and again while nobody answers."""
@@ -294,3 +326,11 @@ class _Round:
                 return await call()
             except SessionUnavailableError:
                 continue
+
+
+def _answer_that_was_read(call: AgentToolCall) -> list[str]:
+    """Return what a person answered as the call knows it, or nothing."""
+    answers = dict(call.input_answers)
+    if call.tool_name == "ask_user" and call.status == "succeeded":
+        answers |= json.loads(call.output or "{}")
+    return [str(answer) for answer in answers.values()]

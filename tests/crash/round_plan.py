@@ -14,6 +14,7 @@ __all__ = ["Kill", "Moment", "PlannedMessage", "RoundPlan", "SessionPlan", "plan
 ROUNDS_ON_ONE_DATABASE: Final = 5
 _LONGEST_CALL_SECONDS: Final = 0.1
 _LONGEST_DELAY_SECONDS: Final = 0.4
+_LATEST_STEERING_SECONDS: Final = 1.5
 
 Victim = Literal["one worker", "every worker", "the engine", "everything"]
 Countable = Literal["tool runs", "answers", "acknowledged messages"]
@@ -74,6 +75,7 @@ class SessionPlan:
         callers: How many people answer each question, and send each message, at the same time.
         rejects: Chance that an answer is no.
         edits: Chance that a yes changes the arguments.
+        steering: Messages that are sent to whatever runs, each so many seconds after the start.
         seed: For its answers.
     """
 
@@ -84,6 +86,7 @@ class SessionPlan:
     callers: int
     rejects: float
     edits: float
+    steering: tuple[tuple[float, PlannedMessage], ...]
     seed: int
 
 
@@ -137,8 +140,19 @@ def _plan_session(random: Random, session_id: str) -> SessionPlan:
         callers=random.choice((1, 2, 4)),
         rejects=random.choice((0.0, 0.0, 0.3)),
         edits=random.choice((0.0, 0.0, 0.3)),
+        steering=tuple(
+            (random.uniform(0, _LATEST_STEERING_SECONDS), _plan_steering(random, session_id, place))
+            for place in range(random.choice((0, 0, 1, 2)))
+        ),
         seed=random.getrandbits(32),
     )
+
+
+def _plan_steering(random: Random, session_id: str, place: int) -> PlannedMessage:
+    name = f"{session_id}-steering{place}"
+    asks = (Ask("send_notice", name), Ask("look_up", name))
+    text = build_message(name, asks) if random.random() < 0.5 else build_message(name)
+    return PlannedMessage(name, text, is_cancelled=False)
 
 
 def _plan_message(random: Random, session_id: str, place: int, kind: str) -> PlannedMessage:
@@ -158,7 +172,8 @@ def _plan_message(random: Random, session_id: str, place: int, kind: str) -> Pla
             output_characters=random.choice((0, 0, 0, 0, 60_000)),
         )
 
-    text = build_message(name, *_KINDS[kind](ask))
+    continuations = random.choice((0, 0, 0, 1, 3))
+    text = build_message(name, *_KINDS[kind](ask), continuations=continuations)
     return PlannedMessage(name, text, is_cancelled=random.random() < 0.08)
 
 
@@ -177,5 +192,8 @@ _KINDS: Final[dict[str, Callable[[Callable[..., Ask]], _Responses]]] = {
         (ask("send_refund"), ask("send_notice"), ask("look_up")),
     ),
     "a note at the second attempt": lambda ask: ((ask("save_note", 1), ask("send_refund")),),
+    "questions": lambda ask: ((ask("ask_user"), ask("ask_and_send"), ask("ask_user"), ask("save_note")),),
+    "a question, then a write": lambda ask: ((ask("ask_and_send"),), (ask("send_refund"), ask("ask_user"))),
+    "a wait beside other calls": lambda ask: ((ask("durable_wait"), ask("look_up"), ask("ask_and_send")),),
     "unasked writes": lambda ask: ((ask("send_notice"), ask("save_note"), ask("send_notice")),),
 }

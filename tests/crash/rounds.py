@@ -46,7 +46,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     print(
         f"crash: rounds {len(reports)}, writes repeated {sum(len(one.repeated_writes) for one in reports)}, "
         f"acknowledged messages lost {sum(len(one.lost_messages) for one in reports)}, "
-        f"sessions stuck {sum(len(one.stuck_sessions) for one in reports)}"
+        f"sessions stuck {sum(len(one.stuck_sessions) for one in reports)}, "
+        f"invalid provider requests {sum(len(one.invalid_requests) for one in reports)}"
     )
     return int(found)
 

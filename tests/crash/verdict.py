@@ -10,6 +10,7 @@ from dex_agents import AgentSnapshot, AgentToolCall, ToolEffect
 from dex_agents.builtin_loop import ModelOutputItem, ModelRequest, ModelToolResultItem, ModelUserTextItem
 from dex_agents.limits import MAX_TOOL_CALL_ATTEMPTS
 from dex_agents.testing import Invocation
+from tests.crash.agent import BUILT_IN_TOOLS
 
 __all__ = [
     "find_invalid_requests",
@@ -89,6 +90,8 @@ def _problems_of_a_record(call: AgentToolCall, runs: Sequence[Invocation]) -> li
         call.effect is ToolEffect.READ and call.status not in _RUNS_OF_A_READ
     ):
         return [f"is {call.status} although its turn is over"]
+    if call.tool_name in BUILT_IN_TOOLS:
+        return [f"ran {len(runs)} times although the session runs it"] if runs else []
     arguments = json.loads(call.arguments_to_run)
     problems = [f"ran with {one.arguments}" for one in runs if one.arguments != arguments]
     problems += [f"ran as {one.tool_name}" for one in runs if one.tool_name != call.tool_name]

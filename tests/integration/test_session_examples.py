@@ -6,8 +6,6 @@ import subprocess
 import sys
 from pathlib import Path
 
-import pytest
-
 _ROOT = Path(__file__).parents[2]
 
 
@@ -31,10 +29,6 @@ def test_a_tool_source_offers_what_it_has_at_the_time() -> None:
     ]
 
 
-NEEDS_STEPS = pytest.mark.xfail(reason="the Steps behind these commands are not part of the session yet")
-
-
-@NEEDS_STEPS
 def test_the_model_and_a_tool_ask_the_user() -> None:
     assert run_example("questions") == [
         "Where do you want to go?",
@@ -43,7 +37,6 @@ def test_the_model_and_a_tool_ask_the_user() -> None:
     ]
 
 
-@NEEDS_STEPS
 def test_a_plan_is_reviewed_before_it_is_carried_out() -> None:
     assert run_example("plan_mode") == [
         "Please review the plan.",
@@ -53,10 +46,27 @@ def test_a_plan_is_reviewed_before_it_is_carried_out() -> None:
     ]
 
 
-@NEEDS_STEPS
 def test_an_unknown_outcome_is_looked_up_or_settled() -> None:
     assert run_example("unknown_outcome") == [
         "succeeded | paid 3 EUR",
         "outcome_unknown | None",
         "the letter came",
+    ]
+
+
+def test_a_user_steers_queues_and_withdraws() -> None:
+    assert run_example("steering") == [
+        "the first order can still be approved: False",
+        "queued: ['Tiramisu']",
+        "1 turn: a Margherita is on its way",
+    ]
+
+
+def test_everything_that_waits_on_a_person_is_found_in_one_call() -> None:
+    assert run_example("waiting_sessions") == [
+        'ask question ask_user {"questions": [{"id": "who", "question": "Who is it for?"}]}',
+        'pay approval pay {"euros": 40}',
+        "pay -> paid 40 EUR",
+        'ask -> {"who": "Ada"}',
+        "waiting on a person now: []",
     ]

@@ -1,177 +1,450 @@
-"""Random turns over the pure transitions keep what must hold at every commit."""
+"""Random people, models, tools and crashes over the real transitions keep what must hold at every commit.
+
+And what viewers are shown: whenever a snapshot was taken, it and the events since show in the end what the
+session holds, and what somebody sees who watched from the beginning.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from datetime import UTC, datetime
+import json
+from collections import Counter
+from collections.abc import Callable, Sequence
+from functools import partial
 
+import pytest
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
 
-from dex_agents.runner.outcomes import (
-    DeferredToolCall,
-    ToolCallsRequested,
-    TurnCompleted,
-    TurnContinued,
+from dex_agents.builtin_loop import ModelInputItem, ModelOutputItem, ModelToolResultItem, ModelUserTextItem
+from dex_agents.builtin_loop.input_items import build_input_items
+from dex_agents.errors import RunnerContractError
+from dex_agents.limits import MAX_TOOL_CALL_ATTEMPTS
+from dex_agents.runner.outcomes import DeferredToolCall
+from dex_agents.session.transitions.event_filter import EventFilter
+from dex_agents.session.transitions.interrupts import open_interrupt_id
+from dex_agents.wire.tool_calls import (
+    FINAL_TOOL_CALL_STATUSES,
+    AgentToolCall,
+    ResolvedToolPolicy,
+    ToolEffect,
 )
-from dex_agents.session.state import SessionChange, SessionRules, TurnView
-from dex_agents.session.transitions.tool_calls import (
-    fail_tool_call,
-    lose_tool_call,
-    release_tool_call,
-    succeed_tool_call,
+from tests.oracles.session_view import Screen, SessionView, show_snapshot
+from tests.property.session_simulation import (
+    API,
+    NOTHING_LOST,
+    PROVIDER,
+    Lost,
+    SimulatedSession,
+    answer,
+    answers,
+    approval,
+    ask_for,
+    go_on,
 )
-from dex_agents.session.transitions.turns import (
-    begin_turn,
-    cancel_turn,
-    cancelled_tool_calls,
-    decide_model_outcome,
-    fail_turn,
+
+_WAITING = ("waiting_for_approval", "waiting_for_answer", "waiting_for_time")
+
+_texts = st.sampled_from(["yes", "two words", " ", "", "deep \ud800 end", "日本"])
+_user_texts = st.sampled_from(["hello", "日本", "go\n on"])
+_losses = st.one_of(
+    st.just(NOTHING_LOST), st.lists(st.integers(0, 9), min_size=1, max_size=2).map(tuple).map(Lost)
 )
-from dex_agents.wire.messages import AgentMessage, FrameworkMessage, QueuedMessage
-from dex_agents.wire.sessions import SessionRecord
-from dex_agents.wire.tool_calls import AgentToolCall, ResolvedToolPolicy, ToolEffect
-from dex_agents.wire.usage import AgentUsage
+_streams = st.sampled_from([(), ("ye",), ("y", "es"), ("two ", "words"), ("something else",)])
+_effects = st.sampled_from(ToolEffect)
+_model_call_ids = st.sampled_from(["a", "b", "c"])
 
-NOW = datetime(2026, 1, 2, tzinfo=UTC)
-_policies = st.builds(ResolvedToolPolicy, st.sampled_from(ToolEffect), st.booleans())
+_ASK_USER = json.dumps({"questions": [{"id": "q", "question": "Which one?"}]})
+_WRITE_TODOS = json.dumps({"todos": [{"task": "pack", "status": "in_progress"}]})
+_DURABLE_WAIT = json.dumps({"seconds": 60, "reason": "later"})
 
 
-class TurnMachine(RuleBasedStateMachine):
-    """A session as its Steps would drive it, one commit after the other."""
+@st.composite
+def _calls(draw: st.DrawFn) -> DeferredToolCall:
+    arguments = draw(st.sampled_from(["{}", '{"a": 1}', "", "not JSON", "[1]", '{"a": "\ud800"}']))
+    return DeferredToolCall(
+        tool_call_id="",
+        model_call_id=draw(_model_call_ids),
+        tool_name=draw(st.sampled_from(["tool", "no such tool!", ""])),
+        arguments=arguments,
+        policy=ResolvedToolPolicy(draw(_effects), draw(st.booleans())),
+        ordered=draw(st.booleans()),
+        refusal=draw(st.sampled_from([None, None, None, "refused"])),
+        not_run_reason=draw(st.sampled_from([None, None, None, "too many"])),
+        reconcilable=draw(st.booleans()),
+    )
+
+
+@st.composite
+def _built_in_calls(draw: st.DrawFn) -> DeferredToolCall:
+    name, arguments = draw(
+        st.sampled_from(
+            [
+                ("ask_user", _ASK_USER),
+                ("ask_user", "{}"),
+                ("durable_wait", _DURABLE_WAIT),
+                ("write_todos", _WRITE_TODOS),
+                ("write_todos", "[]"),
+            ]
+        )
+    )
+    return DeferredToolCall(
+        tool_call_id="",
+        model_call_id=draw(_model_call_ids),
+        tool_name=name,
+        arguments=arguments,
+        policy=ResolvedToolPolicy(ToolEffect.READ, False),
+    )
+
+
+_any_calls = st.one_of(_calls(), _calls(), _built_in_calls())
+
+
+class SessionMachine(RuleBasedStateMachine):
+    """One session, one commit after the other."""
 
     def __init__(self) -> None:
         super().__init__()
-        self.record = SessionRecord(started_at=NOW)
-        self.messages: list[AgentMessage] = []
-        self.calls: dict[str, AgentToolCall] = {}
-        self.next_call = 0
+        self.session = SimulatedSession()
+        self.final: dict[str, AgentToolCall] = {}
+        self.revision = 0
 
-    def _view(self) -> TurnView:
-        assert self.record.turn is not None
-        turn_calls = [self.calls[one] for one in self.record.turn.tool_call_ids]
-        return TurnView(
-            record=self.record, turn=self.record.turn, messages=self.messages, tool_calls=turn_calls
-        )
+    # --- People -------------------------------------------------------------------------------------
 
-    def _commit(self, change: SessionChange) -> None:
-        self.record = change.record
-        self.messages += change.new_messages
-        self.calls |= {call.tool_call_id: call for call in change.tool_calls}
+    def _is_open(self) -> bool:
+        return not self.session.is_closing
 
-    def _results(self) -> list[FrameworkMessage]:
-        return [
-            FrameworkMessage("tool", "{}", tool_call_id=call.tool_call_id, tool_output=call.status)
-            for call in self._view().open_calls
-        ]
+    @precondition(_is_open)
+    @rule(text=_user_texts, plan_mode=st.booleans())
+    def send(self, text: str, plan_mode: bool) -> None:
+        self.session.send(text, plan_mode=plan_mode)
 
-    def _running(self) -> bool:
-        return self.record.turn is not None
+    @precondition(_is_open)
+    @rule(text=_user_texts)
+    def steer(self, text: str) -> None:
+        self.session.steer(text)
 
-    def _may_think(self) -> bool:
-        return self._running() and all(call.is_final for call in self._view().tool_calls)
-
-    @precondition(lambda self: not self._running())
-    @rule(text=st.text(min_size=1))
-    def message(self, text: str) -> None:
-        queued = QueuedMessage("m", text, NOW)
-        self._commit(begin_turn(self.record, queued, FrameworkMessage("user", "{}", text=text), NOW))
-
-    @precondition(lambda self: self._may_think())
-    @rule(error=st.none() | st.just("limit"))
-    def answer(self, error: str | None) -> None:
-        messages = (*self._results(), FrameworkMessage("assistant", "{}", text="done"))
-        outcome = TurnCompleted(new_messages=messages, usage=AgentUsage(model_calls=1), turn_error=error)
-        self._commit(decide_model_outcome(self._view(), outcome, NOW, rules=SessionRules()))
-
-    @precondition(lambda self: self._may_think())
-    @rule()
-    def go_on(self) -> None:
-        messages = (*self._results(), FrameworkMessage("user", "{}", text="go on"))
-        outcome = TurnContinued(framework_run_state="x", new_messages=messages, usage=AgentUsage())
-        self._commit(decide_model_outcome(self._view(), outcome, NOW, rules=SessionRules()))
-
-    @precondition(lambda self: self._may_think())
+    @precondition(lambda self: self.session.interrupts)
     @rule(
-        asked=st.lists(
-            st.tuples(_policies, st.booleans(), st.sampled_from([None, None, "refused"])),
-            min_size=1,
-            max_size=5,
-        )
+        data=st.data(), approves=st.booleans(), edited=st.booleans(), text=st.sampled_from(["this", "that"])
     )
-    def ask_for_tools(self, asked: Sequence[tuple[ResolvedToolPolicy, bool, str | None]]) -> None:
-        calls: list[DeferredToolCall] = []
-        for policy, ordered, refusal in asked:
-            self.next_call += 1
-            calls.append(
-                DeferredToolCall(
-                    tool_call_id=f"c{self.next_call}",
-                    model_call_id="c",
-                    tool_name="tool",
-                    arguments="{}",
-                    policy=policy,
-                    ordered=ordered,
-                    refusal=refusal,
-                )
-            )
-        outcome = ToolCallsRequested(
-            framework_run_state="x",
-            tool_calls=tuple(calls),
-            usage=AgentUsage(model_calls=1),
-            new_messages=(*self._results(), FrameworkMessage("assistant", "{}")),
-        )
-        self._commit(decide_model_outcome(self._view(), outcome, NOW, rules=SessionRules()))
+    def decide(self, data: st.DataObject, approves: bool, edited: bool, text: str) -> None:
+        interrupt = data.draw(st.sampled_from(list(self.session.interrupts.values())))
+        if interrupt.kind == "approval":
+            decision = approval(approves=approves, edited=edited and approves)
+        elif interrupt.kind == "question":
+            decision = answers(text)
+        else:
+            return
+        decided = self.session.decide(interrupt.tool_call_id, decision)
+        assert decided is not self.session.is_cancelling
+        assert not self.session.decide(interrupt.tool_call_id, decision)
 
-    @precondition(lambda self: self._running() and not self._may_think())
-    @rule(data=st.data())
-    def finish_a_call(self, data: st.DataObject) -> None:
-        call = data.draw(st.sampled_from([one for one in self._view().tool_calls if not one.is_final]))
-        if call.status != "running":
-            call = release_tool_call(call)
-        final = data.draw(
-            st.sampled_from(
-                [
-                    succeed_tool_call(call, "ok", attempt=1, started_at=NOW, now=NOW),
-                    fail_tool_call(call, "no", NOW),
-                    lose_tool_call(call, "lost", NOW),
-                ]
-            )
-        )
-        self.calls[final.tool_call_id] = final
+    def _has_unknown_outcomes(self) -> bool:
+        session = self.session
+        unknown = any(call.status == "outcome_unknown" for call in session.calls.values())
+        return unknown and session.status != "closed"
 
-    @precondition(lambda self: self._running())
-    @rule()
-    def cancel(self) -> None:
-        before = self._view()
-        after = cancelled_tool_calls(before, NOW)
-        closing = [
-            FrameworkMessage("tool", "{}", tool_call_id=call.tool_call_id) for call in after.open_calls
+    @precondition(_has_unknown_outcomes)
+    @rule(data=st.data(), succeeded=st.booleans())
+    def settle(self, data: st.DataObject, succeeded: bool) -> None:
+        unknown = [one for one, call in self.session.calls.items() if call.status == "outcome_unknown"]
+        chosen = data.draw(st.sampled_from(unknown))
+        del self.final[chosen]
+        self.session.settle(chosen, succeeded=succeeded)
+        with pytest.raises(RunnerContractError):
+            self.session.settle(chosen, succeeded=succeeded)
+
+    @rule(approves=st.booleans())
+    def approve_plan_or_change_settings(self, approves: bool) -> None:
+        if not approves:
+            self.session.settings_revision += 1
+        elif not self.session.is_closing:
+            self.session.approve_plan()
+
+    @precondition(lambda self: self.session.turn is not None and not self.session.is_cancelling)
+    @rule(really=st.integers(0, 3))
+    def cancel(self, really: int) -> None:
+        if really == 0:
+            self.session.cancel()
+
+    @precondition(_is_open)
+    @rule(really=st.integers(0, 19))
+    def close(self, really: int) -> None:
+        if really == 0:
+            self.session.close()
+
+    # --- The session --------------------------------------------------------------------------------
+
+    @rule(data=st.data(), times=st.integers(1, 4))
+    def go_on(self, data: st.DataObject, times: int) -> None:
+        """Let the session do what it can do next, several things in a row."""
+        for _ in range(times):
+            possible = self._possible()
+            if not possible:
+                return
+            data.draw(st.sampled_from(possible))(data)
+            self.require_what_must_hold()
+
+    def _possible(self) -> list[Callable[[st.DataObject], None]]:
+        session = self.session
+        if session.status == "closed":
+            return []
+        if session.is_cancelling:
+            late = [partial(self._enter_late, one) for one in self._scheduled()]
+            leaving = [partial(self._leave_tool, one) for one in self._entered()]
+            return [self._end_cancelled_turn, *late, *leaving]
+        if session.turn is None:
+            if session.is_closing:
+                return [lambda _: session.end()]
+            return [self._take_message] if session.steering or session.inbox else []
+        if session.may_think:
+            return [self._think]
+        told = [one for one in session.open_calls("pending") if one in session.earlier]
+        return [
+            *(partial(self._end_wait, one) for one in session.open_calls(*_WAITING)),
+            *(partial(self._follow_earlier_write, one) for one in told),
+            *(partial(self._enter_tool, one) for one in session.open_calls("running")),
+            *(partial(self._leave_tool, one) for one in self._entered()),
+            *(partial(self._poll, one) for one in session.open_calls("polling")),
+            self._think_too_early,
         ]
-        self._commit(cancel_turn(before, after, [*closing, FrameworkMessage("note", "{}")], NOW))
 
-    @precondition(lambda self: self._may_think())
-    @rule()
-    def fail(self) -> None:
-        self._commit(fail_turn(self._view(), [*self._results(), FrameworkMessage("note", "{}")], "down", NOW))
+    def _take_message(self, data: st.DataObject) -> None:
+        self.session.take_message(data.draw(_losses))
+
+    def _end_cancelled_turn(self, data: st.DataObject) -> None:
+        self.session.end_cancelled_turn(data.draw(_losses))
+
+    def _think(self, data: st.DataObject) -> None:
+        kind = data.draw(st.sampled_from(["tools", "tools", "tools", "answer", "go on", "give up", "fail"]))
+        text, deltas, lost = data.draw(_texts), data.draw(_streams), data.draw(_losses)
+        match kind:
+            case "tools":
+                calls = data.draw(st.lists(_any_calls, min_size=1, max_size=4))
+                self.session.think(ask_for(text, calls), deltas, lost)
+            case "answer":
+                self.session.think(answer(text), deltas, lost)
+            case "go on":
+                self.session.think(go_on(text), deltas, lost)
+            case "give up":
+                self.session.think(answer(text, "limit"), deltas, lost)
+            case _:
+                self.session.think(None, deltas, lost)
+
+    def _think_too_early(self, data: st.DataObject) -> None:
+        written = len(self.session.stream)
+        with pytest.raises(RunnerContractError):
+            self.session.think(answer("too early"))
+        assert len(self.session.stream) == written
+
+    # --- Tools --------------------------------------------------------------------------------------
+
+    def _entered(self) -> list[str]:
+        session = self.session
+        return [one for one in session.running if session.calls[one].status == "running"]
+
+    def _scheduled(self) -> list[str]:
+        view = self.session.view
+        entered = self.session.running
+        return [
+            one.tool_call_id
+            for one in view.tool_calls
+            if one.status == "running" and one.tool_call_id not in entered
+        ]
+
+    def _end_wait(self, tool_call_id: str, data: st.DataObject) -> None:
+        session = self.session
+        status = session.calls[tool_call_id].status
+        if tool_call_id not in session.decisions and data.draw(st.booleans()):
+            if status == "waiting_for_approval":
+                approves, edited = data.draw(st.booleans()), data.draw(st.booleans())
+                session.decide(tool_call_id, approval(approves=approves, edited=edited and approves))
+            elif status == "waiting_for_answer":
+                session.decide(tool_call_id, answers("this"))
+        session.end_wait(tool_call_id, is_late=data.draw(st.booleans()), lost=data.draw(_losses))
+
+    def _follow_earlier_write(self, tool_call_id: str, data: st.DataObject) -> None:
+        self.session.follow_earlier_write(tool_call_id)
+
+    def _enter_tool(self, tool_call_id: str, data: st.DataObject) -> None:
+        earlier = self.session.running.get(tool_call_id)
+        may_run_again = self.session.calls[tool_call_id].effect.may_run_again
+        if earlier is None or (may_run_again and earlier.number < MAX_TOOL_CALL_ATTEMPTS):
+            self.session.enter_tool(tool_call_id)
+
+    def _enter_late(self, tool_call_id: str, data: st.DataObject) -> None:
+        self.session.cancel_before_entry(tool_call_id)
+
+    def _leave_tool(self, tool_call_id: str, data: st.DataObject) -> None:
+        outcomes = ["succeed", "fail", "lose", "die"]
+        if not self.session.is_cancelling:
+            outcomes += ["succeed", "ask", "ask", "start_task"]
+        self.session.leave_tool(tool_call_id, data.draw(st.sampled_from(outcomes)))
+
+    def _poll(self, tool_call_id: str, data: st.DataObject) -> None:
+        outcomes = ["succeed", "fail", "lose", "ask", "ask", "miss", "miss", "miss", "goes on"]
+        self.session.poll(tool_call_id, data.draw(st.sampled_from(outcomes)))
+
+    # --- What must hold -----------------------------------------------------------------------------
 
     @invariant()
-    def messages_are_numbered_without_gaps(self) -> None:
-        assert [message.sequence for message in self.messages] == list(range(1, len(self.messages) + 1))
-        assert self.record.next_sequence == len(self.messages) + 1
+    def require_what_must_hold(self) -> None:
+        self._messages_are_numbered_without_gaps()
+        self._every_call_of_a_finished_round_has_exactly_one_result()
+        self._every_request_is_valid()
+        self._a_final_record_never_changes()
+        self._no_accepted_message_is_lost_and_their_order_is_kept()
+        self._who_waits_has_one_interrupt_and_nobody_else_has_any()
+        self._a_plan_only_moves_forward()
 
-    @invariant()
-    def every_call_of_a_finished_turn_is_final_and_has_one_result(self) -> None:
-        results = [message.tool_call_id for message in self.messages if message.role == "tool"]
-        assert len(results) == len(set(results))
-        running = set(self.record.turn.tool_call_ids) if self.record.turn is not None else set[str]()
-        for call in self.calls.values():
-            if call.tool_call_id not in running:
+    def _messages_are_numbered_without_gaps(self) -> None:
+        messages = self.session.messages
+        assert [message.sequence for message in messages] == list(range(1, len(messages) + 1))
+        assert self.session.record.next_sequence == len(messages) + 1
+
+    def _every_call_of_a_finished_round_has_exactly_one_result(self) -> None:
+        results = Counter(one.tool_call_id for one in self.session.messages if one.role == "tool")
+        turn = self.session.turn
+        open_now = set(turn.waiting_call_ids) if turn is not None else set[str]()
+        for identifier, call in self.session.calls.items():
+            if identifier in open_now:
+                assert results[identifier] == 0
+            else:
                 assert call.is_final
-                assert call.tool_call_id in results
+                assert results[identifier] == 1
+        assert set(results) <= set(self.session.calls)
 
-    @invariant()
-    def nothing_runs_between_turns(self) -> None:
-        assert (self.record.turn is None) or self.record.turn.number == self.record.turn_count
+    def _every_request_is_valid(self) -> None:
+        for request in self.session.requests:
+            require_valid_request(request)
+        self.session.requests.clear()
+        view = self.session.view if self.session.turn is not None else None
+        require_valid_request(
+            build_input_items(
+                self.session.messages,
+                provider=PROVIDER,
+                api=API,
+                recorded_calls=() if view is None else view.tool_calls,
+            )
+        )
+
+    def _a_final_record_never_changes(self) -> None:
+        for identifier, call in self.session.calls.items():
+            if not call.is_final:
+                assert identifier not in self.final
+                continue
+            assert self.final.setdefault(identifier, call) == call
+            require_honest_record(call)
+
+    def _no_accepted_message_is_lost_and_their_order_is_kept(self) -> None:
+        session = self.session
+        stored = [one.message_id for one in session.messages if one.message_id is not None]
+        queued = [one.message_id for one in (*session.steering, *session.inbox)]
+        assert sorted([*stored, *queued]) == sorted(session.accepted)
+        for kind in ("steering", "inbox"):
+            waiting = [session.accepted.index(one.message_id) for one in getattr(session, kind)]
+            assert waiting == sorted(waiting)
+
+    def _who_waits_has_one_interrupt_and_nobody_else_has_any(self) -> None:
+        session = self.session
+        waiting = {
+            open_interrupt_id(call)
+            for identifier, call in session.calls.items()
+            # Whoever ends an interrupt removes it; the Step that waits notices a moment later.
+            if open_interrupt_id(call) is not None and identifier not in session.decisions
+        }
+        assert set(session.interrupts) == waiting
+
+    def _a_plan_only_moves_forward(self) -> None:
+        plan = self.session.plan
+        revision = 0 if plan is None else plan.revision
+        assert self.revision <= revision <= self.revision + 1
+        self.revision = revision
+
+    # --- What viewers see ---------------------------------------------------------------------------
+
+    def teardown(self) -> None:
+        self._come_to_rest()
+        last = self.session.snapshot()
+        expected = show_snapshot(last)
+        watching = SessionView()
+        for event in self.session.stream:
+            watching.take(event)
+        require_same(watching.screen, expected)
+        for snapshot, place in self.session.snapshots[:: max(1, len(self.session.snapshots) // 16)]:
+            held = EventFilter(snapshot)
+            joining = SessionView(snapshot)
+            for event in self.session.stream[place:]:
+                if not held.holds(event):
+                    joining.take(event)
+            require_same(joining.screen, expected)
+            assert all(held.holds(event) for event in self.session.stream[:place])
+        held = EventFilter(last)
+        assert all(held.holds(event) for event in self.session.stream)
+
+    def _come_to_rest(self) -> None:
+        """End the turn that runs, and let the next model call tell what was settled."""
+        session = self.session
+        if session.turn is not None:
+            session.cancel()
+            session.end_cancelled_turn()
+        if session.is_closing:
+            if session.status != "closed":
+                session.end()
+            return
+        session.send("the last one")
+        while session.inbox or session.steering:
+            session.take_message()
+            session.think(answer("done"), ("done",))
 
 
-TestTurnMachine = TurnMachine.TestCase
+def require_same(shown: Screen, expected: Screen) -> None:
+    for name, value in vars(expected).items():
+        assert getattr(shown, name) == value, name
+
+
+def require_valid_request(items: Sequence[ModelInputItem]) -> None:
+    """Require what every provider does of a request."""
+    owed: list[str] = []
+    for item in items:
+        match item:
+            case ModelUserTextItem(text=text):
+                assert not owed
+                require_text(text)
+            case ModelOutputItem(text=text, tool_calls=calls):
+                assert not owed
+                assert text.strip() or calls
+                assert not text or text.strip()
+                text.encode()
+                for call in calls:
+                    call.arguments.encode()
+                    assert isinstance(json.loads(call.arguments), dict)
+                owed = [call.model_call_id for call in calls]
+            case ModelToolResultItem(model_call_id=model_call_id, output=output):
+                assert owed
+                assert owed.pop(0) == model_call_id
+                require_text(output)
+    assert not owed
+    assert not items or isinstance(items[0], ModelUserTextItem)
+
+
+def require_text(text: str) -> None:
+    assert text.strip()
+    text.encode()
+
+
+def require_honest_record(call: AgentToolCall) -> None:
+    """Require that a final record claims no more than is known."""
+    assert call.status in FINAL_TOOL_CALL_STATUSES
+    assert (call.output is not None) == (call.status == "succeeded")
+    assert (call.error is not None) == (call.status != "succeeded")
+    if call.status == "rejected":
+        assert call.approval is None or call.approval.decision == "reject"
+        assert call.attempts == 0
+    if call.status == "outcome_unknown":
+        assert call.started_at is None or call.attempts > 0
+    if call.approval is not None and call.approval.decision == "reject":
+        assert call.status == "rejected"
+
+
+TestSessionMachine = SessionMachine.TestCase

@@ -21,6 +21,7 @@ from dex_agents.builtin_loop.contract import (
     ModelToolCall,
     ModelToolResultItem,
     ModelUserTextItem,
+    ToolChoice,
 )
 from dex_agents.builtin_loop.definition import AgentDefinition, InstructionContext
 from dex_agents.builtin_loop.flow import create_builtin_agent_session_flow
@@ -51,6 +52,7 @@ __all__ = [
     "ScriptedToolCall",
     "SourceTool",
     "ToolCallContext",
+    "ToolChoice",
     "ToolSource",
     "TurnContinuation",
     "TurnContinuationContext",

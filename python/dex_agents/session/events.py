@@ -10,7 +10,10 @@ from typing import Final, Self
 from dex import AsyncClient, DexServiceError, LongPollTimeoutError, RequestTimeoutError, Stream
 
 from dex_agents.codecs.events import decode_events
+from dex_agents.session.event_cursor import EventCursor
+from dex_agents.session.transitions.event_filter import EventFilter
 from dex_agents.wire.events import AgentEvent, SessionClosed
+from dex_agents.wire.snapshots import AgentSnapshot
 
 __all__ = ["SessionEvents"]
 
@@ -25,25 +28,42 @@ class SessionEvents:
     """An async iterator over the events of one session, live and without end until the session closes.
 
     Events of a Step attempt that was lost may have been shown; when the next attempt writes, whatever a lower
-    attempt of the same Step still has to say is left out.
-
-    Attributes:
-        cursor: Where to go on reading: hand it to another `events` call. `None` before the first batch.
-            Events that were taken since the cursor moved are read again then.
+    attempt of the same Step still has to say is left out. An event with a higher `attempt` than an earlier
+    one of the same `step` takes back everything that the earlier attempt said.
     """
 
     def __init__(
-        self, client: AsyncClient, stream: Stream[str], session_id: str, cursor: str | None = None
+        self,
+        client: AsyncClient,
+        stream: Stream[str],
+        session_id: str,
+        cursor: str | None = None,
+        since: AgentSnapshot | None = None,
     ) -> None:
-        """Begin at a cursor, or at the oldest event that is kept."""
+        """Begin at a cursor, at the cursor of a snapshot, or at the oldest event that is kept.
+
+        Raises:
+            InvalidInputError: The cursor is none.
+        """
         self._client = client
         self._stream = stream
         self._session_id = session_id
         self._ready: deque[AgentEvent] = deque()
         self._attempts: OrderedDict[str, int] = OrderedDict()
-        self._read_to = cursor or ""
-        self._ended = False
-        self.cursor = cursor
+        self._filter = None if since is None else EventFilter(since)
+        if cursor is None and since is not None:
+            cursor = since.event_cursor
+        self._position = EventCursor("") if cursor is None else EventCursor.decode(cursor)
+        self._read_to = self._position.token
+        self._ended = since is not None and since.status == "closed"
+
+    @property
+    def cursor(self) -> str | None:
+        """Where to go on reading: another `events` call with it begins with the event after the latest one.
+
+        `None` before the first event.
+        """
+        return None if self._position == EventCursor("") else self._position.encode()
 
     def __aiter__(self) -> Self:
         """Return itself."""
@@ -58,9 +78,13 @@ class SessionEvents:
         while not self._ready:
             if self._ended:
                 raise StopAsyncIteration
-            self.cursor = self._read_to or None
             await self._read()
         event = self._ready.popleft()
+        if self._ready:
+            before = self._position.token
+            self._position = EventCursor(before, event.step, event.attempt, event.seq)
+        else:
+            self._position = EventCursor(self._read_to)
         self._ended = isinstance(event, SessionClosed)
         return event
 
@@ -81,6 +105,16 @@ class SessionEvents:
             if event.attempt >= self._attempts.get(event.step, 0):
                 self._attempts[event.step] = event.attempt
                 self._attempts.move_to_end(event.step)
-                self._ready.append(event)
+                if not self._was_taken(event):
+                    self._ready.append(event)
+        if not self._ready:
+            self._position = EventCursor(self._read_to)
         while len(self._attempts) > _REMEMBERED_STEPS:
             self._attempts.popitem(last=False)
+
+    def _was_taken(self, event: AgentEvent) -> bool:
+        """Whether the event lies before the cursor, or the snapshot that reading began with holds it."""
+        position = self._position
+        if (event.step, event.attempt) == (position.step, position.attempt) and event.seq <= position.seq:
+            return True
+        return self._filter is not None and self._filter.holds(event)

@@ -4,7 +4,7 @@
 
     StartSession ─► AwaitUserMessage ─message─► RunModel ─answer─► AwaitUserMessage
                           │                     │  ▲  └─failed for good─► FailTurn ─► AwaitUserMessage
-                          └close─► CloseSession │  └──────────── ResumeTurn ◄─ all calls final
+                          └close─► CloseSession │  └── ResumeTurn ◄─ all calls final, or the only one
                                                 └─tools─► AwaitToolApproval ─► AwaitEarlierWrite ─► CallTool
                                                                                   CallSingleAttemptTool
                                                  (a tool Step that failed for good ─► RecordToolFailure)
@@ -22,6 +22,7 @@ from typing import Any, Final, assert_never
 import msgspec
 from dex import (
     AttributeMapLoad,
+    ChannelMapLoad,
     RetryPolicy,
     Step,
     StepDecision,
@@ -52,6 +53,7 @@ from dex_agents.session.persistence import (
     TURN_GATE,
     chunk_instance,
     map_instance,
+    response_instance,
 )
 from dex_agents.session.state import CallModel, SessionChange, StartToolCalls, ToolStart, WaitForUser
 from dex_agents.session.transitions.retention import is_retention_due
@@ -141,13 +143,15 @@ class FlowGraph:
             case StartToolCalls(starts, interrupts):
                 turn = change.running_turn
                 by_call = {one.tool_call_id: one for one in interrupts}
-                return go_to_many(
-                    *(
-                        self._start_tool(start, by_call.get(start.tool_call.tool_call_id), turn)
-                        for start in starts
-                    ),
-                    self._join(turn, len(starts)),
-                )
+                is_alone = len(starts) == 1
+                movements = [
+                    self._start_tool(
+                        start, by_call.get(start.tool_call.tool_call_id), turn, is_alone=is_alone
+                    )
+                    for start in starts
+                ]
+                # The end of a single call leads to the model by itself.
+                return go_to_many(*movements, *(() if is_alone else (self._join(turn, len(starts)),)))
             case WaitForUser() if is_retention_due(record, self._options.retention):
                 return go_to_many(self._apply_retention())
             case WaitForUser():
@@ -173,7 +177,9 @@ class FlowGraph:
 
     def close_session(self) -> StepMovement[IdleStepInput]:
         """End the session."""
-        options = StepOptions(execute_retry=UNTIL_IT_WORKS, execute_load_channels=(INBOX, STEERING))
+        options = StepOptions(
+            execute_retry=UNTIL_IT_WORKS, execute_load_channels=(INBOX, STEERING, SETTLED_OUTCOMES)
+        )
         return StepMovement(self._steps.close_session, IdleStepInput(), options=options)
 
     def call_model(self, record: SessionRecord) -> StepMovement[TurnStepInput]:
@@ -188,12 +194,14 @@ class FlowGraph:
         instances = (*_loads(turn.tool_call_ids), *_context_loads(record))
         # Without a summary everything is read, and one load says so for any number of chunks.
         maps = () if record.chunks else (MESSAGES,)
+        reports = _reports(turn)
         # Written with every model call and hardly ever used: short to name is better than little to load.
         on_failure = StepOptions(
             execute_retry=UNTIL_IT_WORKS,
             execute_load_attribute_maps=(MESSAGES, CONTEXT_SUMMARY),
             execute_load_channels=(RUNNING_TURN,),
             execute_load_attribute_map_instances=_loads(turn.tool_call_ids),
+            execute_load_channel_map_instances=reports,
         )
         options = StepOptions(
             execute_method_timeout=self._options.model_call_timeout,
@@ -206,6 +214,7 @@ class FlowGraph:
             execute_load_attribute_maps=maps,
             execute_load_channels=(RUNNING_TURN, STEERING, SETTLED_OUTCOMES),
             execute_load_attribute_map_instances=instances,
+            execute_load_channel_map_instances=reports,
         ).on_execute_failure_proceed_to(self._steps.fail_turn, on_failure)
         return StepMovement(
             self._steps.run_model, TurnStepInput(turn.number, turn.response_index), options=options
@@ -326,7 +335,7 @@ class FlowGraph:
         return StepMovement(self._steps.poll_tool_task, polling, options=options)
 
     def _start_tool(
-        self, start: ToolStart, interrupt: AgentInterrupt | None, turn: AgentTurnState
+        self, start: ToolStart, interrupt: AgentInterrupt | None, turn: AgentTurnState, *, is_alone: bool
     ) -> StepMovement[ToolStepInput]:
         step = ToolStepInput(
             turn_number=turn.number,
@@ -334,6 +343,7 @@ class FlowGraph:
             tool_call_id=start.tool_call.tool_call_id,
             next_write_id=start.next_write_id,
             follows_write=start.follows_write,
+            is_alone=is_alone,
         )
         if interrupt is not None:
             return self.await_interrupt(step, interrupt)
@@ -358,3 +368,10 @@ def _loads(tool_call_ids: Iterable[str]) -> tuple[AttributeMapLoad, ...]:
 
 def _without_wait(step: ToolStepInput) -> ToolStepInput:
     return msgspec.structs.replace(step, until=None, questions=())
+
+
+def _reports(turn: AgentTurnState) -> tuple[ChannelMapLoad, ...]:
+    # A call that was alone has reported itself, and no join has taken the report.
+    if not turn.waiting_call_ids:
+        return ()
+    return (FINISHED_CALLS.load_messages(response_instance(turn.number, turn.response_index)),)

@@ -7,11 +7,12 @@ from typing import Any
 
 import msgspec
 
-from dex_agents.codecs.json_text import encode_json_text
+from dex_agents.codecs.json_text import JsonProblem, encode_json_text, read_json_object
 from dex_agents.codecs.unicode_text import replace_lone_surrogates
 from dex_agents.errors import InvalidInputError
 from dex_agents.limits import (
     MAX_IDENTIFIER_CHARACTERS,
+    MAX_JSON_DEPTH,
     MAX_SESSION_SETTINGS_BYTES,
     MAX_TOOL_ARGUMENTS_BYTES,
     MAX_USER_TEXT_BYTES,
@@ -87,16 +88,22 @@ def find_text_refusal(runner: AgentFrameworkRunner, text: str) -> str | None:
 
 
 def require_json_object(field: str, text: str) -> str:
-    """Return JSON text of an object.
+    """Return JSON text of an object, as strict as that of a model.
 
     Raises:
-        InvalidInputError: It is longer than `limits.MAX_TOOL_ARGUMENTS_BYTES`, or no JSON object.
+        InvalidInputError: It is longer than `limits.MAX_TOOL_ARGUMENTS_BYTES`, or no JSON object that
+            means the same to every reader.
     """
     size = len(text.encode("utf-8", "surrogatepass"))
     if size > MAX_TOOL_ARGUMENTS_BYTES:
         raise InvalidInputError(field, f"has {size} bytes, the limit is {MAX_TOOL_ARGUMENTS_BYTES}")
     try:
-        msgspec.json.decode(text, type=dict[str, msgspec.Raw])
-    except (msgspec.DecodeError, UnicodeEncodeError) as error:
+        read = read_json_object(text, max_depth=MAX_JSON_DEPTH)
+    except UnicodeEncodeError as error:
         raise InvalidInputError(field, f"must be a JSON object: {error}") from None
+    if isinstance(read, JsonProblem):
+        problem = read.kind.replace("_", " ")
+        raise InvalidInputError(
+            field, f"must be a JSON object: {problem} at line {read.line}, column {read.column}"
+        )
     return text

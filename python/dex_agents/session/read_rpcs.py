@@ -62,6 +62,8 @@ class ReadRpcs:
                 session_settings={} if settings is None else settings.values,
                 context_summary=load_summary(context, record),
                 dropped_messages=record.dropped_messages,
+                response_index=0 if record.turn is None else record.turn.response_index,
+                settings_revision=record.settings_revision,
             )
         )
 

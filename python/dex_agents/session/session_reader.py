@@ -21,11 +21,14 @@ from dex import (
     WaitForAttributeOptions,
 )
 
+from dex_agents.codecs.events import decode_events
 from dex_agents.errors import SessionTimeoutError
 from dex_agents.session.calls import SessionCalls
+from dex_agents.session.event_cursor import EventCursor
 from dex_agents.session.events import SessionEvents
 from dex_agents.session.flow import AgentSessionFlow
 from dex_agents.session.persistence import MILESTONE, STATUS
+from dex_agents.session.transitions.event_filter import EventFilter
 from dex_agents.wire.interrupts import AgentInterrupt, InterruptKind
 from dex_agents.wire.messages import QueuedMessage
 from dex_agents.wire.snapshots import AgentSnapshot, SessionProgress
@@ -37,6 +40,10 @@ ValueT = TypeVar("ValueT")
 POLL_SECONDS: Final = 20.0
 """One long poll; a longer wait is made of several."""
 
+_FIRST_EVENT_PAGE: Final = 4
+"""Enough for a session whose latest turn is over: the turn's end is its newest event."""
+
+_EVENT_PAGE: Final = 64
 _SEARCH_PAGE: Final = 100
 _WAITING_STEPS: Final[Mapping[InterruptKind, str]] = {
     "approval": "AwaitToolApproval",
@@ -84,11 +91,14 @@ class SessionReader:
         self._calls = SessionCalls(client)
 
     async def get_agent_snapshot(self, session_id: str) -> AgentSnapshot:
-        """Return the whole session as of one commit; also after it closed."""
-        cursor = await self._calls.repeat(session_id, lambda: self._latest_cursor(session_id))
+        """Return the whole session as of one commit; also after it closed.
+
+        `events(…, since=snapshot)` goes on from it.
+        """
         snapshot = await self._calls.repeat(
             session_id, lambda: self._client.invoke_rpc(self._flow.get_agent_snapshot, session_id)
         )
+        cursor = await self._calls.repeat(session_id, lambda: self._find_cursor(snapshot))
         return msgspec.structs.replace(snapshot, event_cursor=cursor)
 
     async def get_progress(self, session_id: str) -> SessionProgress:
@@ -104,9 +114,24 @@ class SessionReader:
         )
         return queued.messages
 
-    def events(self, session_id: str, *, cursor: str | None = None) -> SessionEvents:
-        """Return the session's live events, from a cursor or from the oldest one that is kept."""
-        return SessionEvents(self._client, self._flow.event_stream, session_id, cursor)
+    def events(
+        self, session_id: str, *, cursor: str | None = None, since: AgentSnapshot | None = None
+    ) -> SessionEvents:
+        """Return the session's live events, from the oldest one that is kept or from a given point.
+
+        To show a session, take a snapshot and then the events since it: together they show everything once,
+        text that is being streamed included.
+
+        Args:
+            session_id: The session.
+            cursor: From `SessionEvents.cursor`: begin with the event after the last one that was taken there.
+            since: From `get_agent_snapshot`: leave out what this snapshot shows. With a `cursor` as well,
+                reading begins there; a viewer that comes back hands over both.
+
+        Raises:
+            InvalidInputError: The cursor is none.
+        """
+        return SessionEvents(self._client, self._flow.event_stream, session_id, cursor, since)
 
     async def wait_for_idle(self, session_id: str, *, timeout: float = 60.0) -> SessionProgress:
         """Wait until no turn runs and no message is queued, or the session has closed.
@@ -209,9 +234,20 @@ class SessionReader:
             except DexServiceError as error:
                 await self._calls.pause_or_raise(session_id, error, bound.deadline)
 
-    async def _latest_cursor(self, session_id: str) -> str | None:
-        page = await self._client.list_stream_messages(session_id, self._flow.event_stream, 1)
-        return page.messages[0].resume_token if page.messages else None
+    async def _find_cursor(self, snapshot: AgentSnapshot) -> str | None:
+        """Look back from the newest event for the one that ends what the snapshot holds."""
+        held = EventFilter(snapshot)
+        size, token = _FIRST_EVENT_PAGE, ""
+        while True:
+            page = await self._client.list_stream_messages(
+                snapshot.session_id, self._flow.event_stream, size, token
+            )
+            for message in page.messages:
+                if any(held.ends_what_is_held(event) for event in decode_events(message.value)):
+                    return EventCursor(message.resume_token).encode()
+            size, token = _EVENT_PAGE, page.next_page_token
+            if not token:
+                return None
 
 
 def _is_busy(progress: SessionProgress) -> bool:

@@ -119,7 +119,8 @@ class TurnRpcs:
         PLAN.set(context, plan)
         RECEIPTS.set(context, map_instance(receipt), CommandReceipt(input.request_id, self._runtime.clock()))
         text = texts.plan_approved(plan.revision)
-        return self._accept(context, SendUserMessageRequest(input.request_id, text, input.request_id), INBOX)
+        message = SendUserMessageRequest(input.request_id, text, input.request_id)
+        return self._accept(context, message, INBOX, approved_plan=plan.revision)
 
     @rpc(lock_attributes=(SETTINGS.lock(),))
     def update_session_settings(
@@ -174,13 +175,23 @@ class TurnRpcs:
         return None if refusal is None else invalid("text", refusal)
 
     def _accept(
-        self, context: Context, input: SendUserMessageRequest, channel: Channel[QueuedMessage]
+        self,
+        context: Context,
+        input: SendUserMessageRequest,
+        channel: Channel[QueuedMessage],
+        *,
+        approved_plan: int | None = None,
     ) -> RPCResult[CommandReply]:
         now = self._runtime.clock()
         channel.publish(
             context,
             QueuedMessage(
-                input.message_id, input.text, now, plan_mode=input.plan_mode, steering=channel is STEERING
+                input.message_id,
+                input.text,
+                now,
+                plan_mode=input.plan_mode,
+                steering=channel is STEERING,
+                approved_plan=approved_plan,
             ),
         )
         WAKE_UPS.publish(context, WakeUp())

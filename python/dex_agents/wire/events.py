@@ -45,6 +45,9 @@ class _Event(msgspec.Struct, frozen=True, kw_only=True, tag_field="type", omit_d
     Attributes:
         seq: Position among the events of its Step, from 1.
         turn_id: The turn, or `None` when the event belongs to the session as a whole.
+        response_index: For an event of a model call, its text deltas and what joins it: the response of the
+            turn that it gives, from 1. For the end of a turn: how many responses the turn has stored; what a
+            viewer was shown of later ones was lost.
         attempt: The Step attempt that wrote it; a reader drops what a lower attempt of `step` wrote.
         step: The Step execution that wrote it.
         at: When.
@@ -55,6 +58,7 @@ class _Event(msgspec.Struct, frozen=True, kw_only=True, tag_field="type", omit_d
     step: str = ""
     at: datetime = _NOT_WRITTEN_YET
     turn_id: str | None = None
+    response_index: int = 0
 
 
 class TurnStarted(_Event, frozen=True, tag="turn_started"):
@@ -62,7 +66,9 @@ class TurnStarted(_Event, frozen=True, tag="turn_started"):
 
 
 class UserMessageEvent(_Event, frozen=True, tag="user_message"):
-    """The message that the turn took.
+    """A message of the user that a turn took, that joined one, or that the session's end left unanswered.
+
+    Only the last has no `turn_id`.
 
     Attributes:
         message_id: Its ID.
@@ -102,9 +108,12 @@ class ModelCompleted(_Event, frozen=True, tag="model_completed"):
 
     Attributes:
         usage: What this call consumed.
+        text: The answer as it is stored, when the text deltas of this attempt gave another one or none;
+            `None` when they gave it.
     """
 
     usage: AgentUsage
+    text: str | None = None
 
 
 class ToolCallRequested(_Event, frozen=True, tag="tool_call_requested"):
@@ -123,10 +132,12 @@ class ToolCallStarted(_Event, frozen=True, tag="tool_call_started"):
     Attributes:
         tool_call_id: The call.
         tool_name: The tool.
+        input_rounds: How often the tool has asked a person before this attempt.
     """
 
     tool_call_id: str
     tool_name: str
+    input_rounds: int = 0
 
 
 class ToolCallProgress(_Event, frozen=True, tag="tool_call_progress"):
@@ -152,25 +163,29 @@ class ToolCallCompleted(_Event, frozen=True, tag="tool_call_completed"):
 
 
 class InterruptOpened(_Event, frozen=True, tag="interrupt_opened"):
-    """The session waits on a person.
+    """A call waits: for a person, a point in time or a remote task.
 
     Attributes:
-        interrupt: What is asked.
+        interrupt: What it waits on.
+        tool_call: The record as it waits; `None` when the call waits since it was requested.
     """
 
     interrupt: AgentInterrupt
+    tool_call: AgentToolCall | None = None
 
 
 class InterruptClosed(_Event, frozen=True, tag="interrupt_closed"):
-    """A person decided, or nobody needs to any more.
+    """A call does not wait any more: a person decided, or nobody needs to.
 
     Attributes:
         interrupt_id: Which one.
-        decision: What was decided; `None` when the question fell away.
+        decision: What was decided about an approval; `None` when it fell away.
+        tool_call: The record as the call goes on; `None` when it is over, which `tool_call_completed` tells.
     """
 
     interrupt_id: str
     decision: ApprovalDecision | None = None
+    tool_call: AgentToolCall | None = None
 
 
 class ContextCompacted(_Event, frozen=True, tag="context_compacted"):
@@ -186,7 +201,7 @@ class ContextCompacted(_Event, frozen=True, tag="context_compacted"):
 
 
 class PlanUpdated(_Event, frozen=True, tag="plan_updated"):
-    """The model wrote the plan anew.
+    """The model wrote the plan anew, or a turn begins on a plan that a person approved.
 
     Attributes:
         plan: The plan as it is now.

@@ -44,6 +44,7 @@ class QueuedMessage(msgspec.Struct, frozen=True, omit_defaults=True):
         accepted_at: When the Worker accepted it.
         plan_mode: Whether its turn writes a plan and runs nothing.
         steering: Whether it is to join the turn that runs.
+        approved_plan: The revision of the plan whose approval this message stands for.
     """
 
     message_id: str
@@ -51,6 +52,7 @@ class QueuedMessage(msgspec.Struct, frozen=True, omit_defaults=True):
     accepted_at: datetime
     plan_mode: bool = False
     steering: bool = False
+    approved_plan: int | None = None
 
 
 class FrameworkMessage(msgspec.Struct, frozen=True):

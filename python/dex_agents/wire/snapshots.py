@@ -35,13 +35,15 @@ class AgentSnapshot(msgspec.Struct, frozen=True, omit_defaults=True):
         turn_id: The running turn, or `None`.
         last_turn_outcome: How the latest finished turn ended.
         last_turn_error: Why, when it failed.
-        event_cursor: A position in the event stream from before this snapshot was taken: events read from
-            it leave nothing out.
+        event_cursor: A position in the event stream before everything that this snapshot does not hold yet,
+            `None` for the oldest event that is kept; `AgentSessionClient.events` with `since` begins there.
         context_summary: What the model reads in place of the messages that it covers, or `None`.
         dropped_messages: Messages that retention deleted: the ones before the first that is stored. Their
             tool call records are gone too.
         plan: The latest plan, or `None`.
         session_settings: The settings as they are now.
+        response_index: Model responses of the running turn that are stored; 0 when no turn runs.
+        settings_revision: The session settings that the latest model call used, as `settings_updated` counts.
     """
 
     session_id: str
@@ -61,6 +63,8 @@ class AgentSnapshot(msgspec.Struct, frozen=True, omit_defaults=True):
     dropped_messages: int = 0
     plan: AgentPlan | None = None
     session_settings: dict[str, Any] = {}
+    response_index: int = 0
+    settings_revision: int = 0
 
 
 class SessionProgress(msgspec.Struct, frozen=True, omit_defaults=True):

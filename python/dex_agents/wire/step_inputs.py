@@ -53,6 +53,7 @@ class ToolStepInput(msgspec.Struct, frozen=True, omit_defaults=True):
         tool_call_id: The call.
         next_write_id: For an ordered write: the one that waits for it.
         follows_write: Whether the call waits for an earlier ordered write.
+        is_alone: Whether no other call of the response runs: then its end leads to the model.
         until: For a Step that waits: when it goes on by itself; `None` for never.
         questions: For `AwaitQuestionAnswer`: what was asked.
         unknown_because: For `ReconcileToolCall`: why the outcome is unknown.
@@ -63,6 +64,7 @@ class ToolStepInput(msgspec.Struct, frozen=True, omit_defaults=True):
     tool_call_id: str
     next_write_id: str | None = None
     follows_write: bool = False
+    is_alone: bool = False
     until: datetime | None = None
     questions: tuple[AgentQuestion, ...] = ()
     unknown_because: str | None = None

@@ -59,6 +59,15 @@ pub(crate) const fn escaped_unit(unit: u16) -> [u8; 6] {
     [b'\\', b'u', a, b, c, d]
 }
 
+/// Spells a UTF-16 code unit as `\uXXXX`, in the first six bytes of a little-endian word.
+#[inline]
+pub(crate) const fn escaped_word(unit: u16) -> u64 {
+    let [high, low] = unit.to_be_bytes();
+    let [high, low] = [HEX_PAIRS[high as usize], HEX_PAIRS[low as usize]];
+    let digits = u16::from_le_bytes(high) as u64 | (u16::from_le_bytes(low) as u64) << 16;
+    u16::from_le_bytes(*b"\\u") as u64 | digits << 16
+}
+
 const HEX_PAIRS: [[u8; 2]; 256] = {
     let digits = b"0123456789abcdef";
     let mut pairs = [[0; 2]; 256];

@@ -52,8 +52,10 @@ fn all_plain<const ASCII: bool, const N: usize>(bytes: &[u8; N]) -> bool {
 /// where an escape stands is what a processor cannot predict.
 #[inline]
 fn plain_lanes<const ASCII: bool>(bytes: &[u8; LANES]) -> usize {
-    let odd = bytes.map(|byte| if is_plain::<ASCII>(byte) { 0 } else { u8::MAX });
-    u128::from_le_bytes(odd).trailing_zeros() as usize / 8
+    let [low, high] = [bytes.first_chunk(), bytes.last_chunk()]
+        .map(|half| half.map_or(0, |half| u64::from_le_bytes(*half)));
+    let odd = u128::from(marks::<ASCII>(low)) | u128::from(marks::<ASCII>(high)) << 64;
+    odd.trailing_zeros() as usize / 8
 }
 
 /// Narrows code points to bytes if all of them are printable ASCII without quote and backslash.
@@ -77,7 +79,7 @@ fn is_plain<const ASCII: bool>(byte: u8) -> bool {
 }
 
 /// Sets the top bit of each byte of a little-endian word that is not plain. A carry out of such a byte may
-/// mark bytes above it as well: only zero, no mark at all, is exact.
+/// mark bytes above it as well: the lowest mark is exact.
 #[inline]
 pub(crate) fn marks<const ASCII: bool>(word: u64) -> u64 {
     let control = word.wrapping_sub(EACH * 0x20);

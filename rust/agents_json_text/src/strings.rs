@@ -3,7 +3,7 @@
 //! For the first a string comes as Python stores it, as code points of one, two or four bytes; for the
 //! second as UTF-8.
 
-use crate::escapes::{SHOWN_ASCII, escaped_unit, write_ascii_escape};
+use crate::escapes::{SHOWN_ASCII, escaped_unit, escaped_word, write_ascii_escape};
 use crate::scan::{LANES, marks, narrow_plain, padded_word, plain_prefix, short_word};
 
 /// The code points of a string, as wide as the widest of them needs.
@@ -118,13 +118,32 @@ fn write_wide<C: Copy + Into<u32>>(out: &mut Vec<u8>, text: &[C]) {
     out.push(b'"');
     let (chunks, rest) = text.as_chunks::<LANES>();
     for chunk in chunks {
-        match narrow_plain(chunk) {
-            Some(bytes) => out.extend_from_slice(&bytes),
-            None => write_mixed(out, chunk),
+        if let Some(bytes) = narrow_plain(chunk) {
+            out.extend_from_slice(&bytes);
+        } else if !write_units(out, chunk) {
+            write_mixed(out, chunk);
         }
     }
     write_mixed(out, rest);
     out.push(b'"');
+}
+
+/// Appends code points if all of them are one code unit above ASCII, as those of most scripts are: where each
+/// escape stands is known beforehand. Says whether they are.
+#[inline]
+fn write_units<C: Copy + Into<u32>>(out: &mut Vec<u8>, chunk: &[C; LANES]) -> bool {
+    let all =
+        chunk.iter().fold(true, |all, code_point| all & (0x80..0x1_0000).contains(&(*code_point).into()));
+    if all {
+        // Each word is two bytes too long, and the next is stored over them.
+        let mut room = [0; 6 * LANES + 2];
+        for (index, code_point) in chunk.iter().enumerate() {
+            let word = escaped_word(low_unit((*code_point).into()));
+            room[6 * index..6 * index + 8].copy_from_slice(&word.to_le_bytes());
+        }
+        out.extend_from_slice(&room[..6 * LANES]);
+    }
+    all
 }
 
 /// Appends at most [`LANES`] code points. They are put into room made for the longest escapes, so that the

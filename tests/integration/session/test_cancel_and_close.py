@@ -221,3 +221,32 @@ async def test_closing_ends_a_running_turn_and_keeps_what_nobody_answered(tmp_pa
     ]
     assert snapshot.queued_messages == ()
     assert (TurnCancelled in seen, seen[-1]) == (True, SessionClosed)
+
+
+async def test_a_call_that_ends_while_its_turn_is_cancelled_does_not_lead_to_the_model(
+    tmp_path: Path,
+) -> None:
+    entered, gate, model_calls = asyncio.Event(), asyncio.Event(), 0
+
+    @function_tool(effect=ToolEffect.READ)
+    async def look() -> str:
+        """Look until the test says so."""
+        entered.set()
+        await gate.wait()
+        return "seen"
+
+    def script(request: ModelRequest) -> ScriptedModelReply:
+        nonlocal model_calls
+        model_calls += 1
+        return obedient(request)
+
+    async with serve(tmp_path / "a.db", build_flow([look], script)) as client:
+        await client.start_session("s", first_message=asking(("look", {})))
+        await entered.wait()
+        assert await client.cancel_turn("s")
+        gate.set()
+        await client.wait_for_idle("s")
+        (call,) = (await client.get_agent_snapshot("s")).tool_calls
+        assert (call.status, call.output, model_calls) == ("succeeded", "seen", 1)
+        await ask(client, "s", "hello")
+        assert await answers(client, "s") == ["you said: hello"]

@@ -11,7 +11,6 @@ import pytest
 from dex_agents import (
     AgentEvent,
     AgentSessionClient,
-    AgentSessionOptions,
     InvalidInputError,
     SettingsUpdated,
     ToolOutcomeUnknownError,
@@ -92,8 +91,8 @@ async def test_settings_that_can_not_be_stored_are_refused_and_change_nothing(
 async def test_an_approval_that_nobody_gives_in_time_is_not_recorded_as_a_rejection_by_a_person(
     tmp_path: Path,
 ) -> None:
-    options = AgentSessionOptions(interrupt_deadline=timedelta(seconds=1))
-    async with serve(tmp_path / "a.db", build_flow([refund], options=options)) as client:
+    flow = build_flow([refund], interrupt_deadline=timedelta(seconds=1))
+    async with serve(tmp_path / "a.db", flow) as client:
         await client.start_session("s", first_message=asking(("refund", {"order": "55"})))
         (asked,) = await wait_for_interrupts(client, "s", 1)
         assert asked.deadline == asked.opened_at + timedelta(seconds=1)

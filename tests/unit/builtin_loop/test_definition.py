@@ -89,7 +89,11 @@ class NoGenerate:
         ({"planning_tool_choice": "none"}, "planning_tool_choice"),
         ({"interrupt_deadline": timedelta(milliseconds=999)}, "interrupt_deadline"),
         (
-            {"built_in_tools": ("ask_user",), "tool_policies": {"ask_user": ToolPolicy()}},
+            {
+                "tool_sources": (ListedSource("a"),),
+                "built_in_tools": ("ask_user",),
+                "tool_policies": {"ask_user": ToolPolicy()},
+            },
             "tool_policies",
         ),
     ],

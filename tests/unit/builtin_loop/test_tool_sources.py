@@ -6,6 +6,7 @@ import logging
 from collections.abc import Sequence
 from typing import Any
 
+import msgspec
 import pytest
 
 from dex_agents import texts
@@ -22,7 +23,13 @@ from dex_agents.runner.outcomes import DeferredToolCall, ToolExecutionResult, To
 from dex_agents.tools.builtin import ASK_USER
 from dex_agents.wire.tool_calls import ResolvedToolPolicy, ToolEffect, ToolPolicy
 from tests.unit.builtin_loop.turns import Conversation, RecordedScript, build_execution
-from tests.unit.tool_sources.sources import ListedSource, PollingSource, build_tool, fail_to_list
+from tests.unit.tool_sources.sources import (
+    DecidingSource,
+    ListedSource,
+    PollingSource,
+    build_tool,
+    fail_to_list,
+)
 
 TEXT: dict[str, Any] = {"type": "object", "properties": {"q": {"type": "string"}}, "required": ["q"]}
 
@@ -139,6 +146,16 @@ async def test_a_call_is_deferred_as_its_source_declares_it() -> None:
     )
 
 
+async def test_the_refusal_of_a_source_stands_whatever_else_is_wrong() -> None:
+    def decide(call: DeferredToolCall) -> DeferredToolCall:
+        return msgspec.structs.replace(call, refusal="not for this user")
+
+    source = DecidingSource("s", [build_tool("look", parameters=TEXT)], decide=decide)
+    conversation, _ = converse(source, replies=[calling("look")])
+    (deferred,) = (await conversation.ask_for_tools()).tool_calls
+    assert deferred.refusal == "not for this user"
+
+
 async def test_a_policy_may_name_a_tool_that_a_source_lists() -> None:
     policies = {"send": ToolPolicy(requires_approval=True)}
     conversation, _ = converse(
@@ -170,10 +187,15 @@ ALL_OF: dict[str, Any] = {
     "allOf": [{"$ref": "#/$defs/named"}, {"properties": {"size": {"type": "integer"}}}],
     "$defs": {"named": {"type": "object", "required": ["name"]}},
 }
+ROOT_RELATIVE: dict[str, Any] = {
+    "type": "object",
+    "properties": {"from": {"type": "string", "minLength": 1}, "to": {"$ref": "#/properties/from"}},
+}
 
 
 @pytest.mark.case("BR-094")
 @pytest.mark.case("BR-095")
+@pytest.mark.case("BR-097")
 @pytest.mark.parametrize(
     ("parameters", "arguments", "problem"),
     [
@@ -183,6 +205,8 @@ ALL_OF: dict[str, Any] = {
         (ALL_OF, '{"name": "a", "size": 3}', None),
         (ALL_OF, '{"size": 3}', "/name: is required"),
         (ALL_OF, '{"name": "a", "size": "3"}', "/size: expected integer, got string"),
+        (ROOT_RELATIVE, '{"from": "a", "to": "b"}', None),
+        (ROOT_RELATIVE, '{"from": "a", "to": ""}', "/to: must have at least 1 characters"),
         (TEXT, "[1]", texts.ARGUMENTS_NOT_AN_OBJECT),
         (TEXT, '{"q": "a', texts.arguments_cut_off(1, 9)),
     ],

@@ -14,6 +14,7 @@ import pytest
 
 from dex_agents import _native
 from dex_agents.codecs.json_text import encode_compact_sorted_json_text, encode_json_text
+from dex_agents.ui_stream import encode_ui_frames
 from tests.oracles.json_text import VARIANTS, Encoder
 
 MAX_DEPTH = 400
@@ -164,6 +165,35 @@ def test_a_value_that_other_threads_change_is_spelled_at_one_moment() -> None:
         for _ in range(200):
             first, second = json.loads(encode_json_text(value))["pair"]
             assert first == second
+    finally:
+        stop.set()
+        for thread in threads:
+            thread.join()
+
+
+def test_containers_that_other_threads_grow_and_empty_are_spelled_whole() -> None:
+    items: list[Any] = [1]
+    members: dict[str, Any] = {"items": items}
+    stop = threading.Event()
+
+    def change() -> None:
+        while not stop.is_set():
+            items.extend(["x" * 20, {"k": [2**70]}] * 100)
+            members.update({f"key {number}": items for number in range(20)})
+            items.clear()
+            for number in range(20):
+                members.pop(f"key {number}", None)
+
+    threads = [threading.Thread(target=change) for _ in range(2)]
+    for thread in threads:
+        thread.start()
+    try:
+        for _ in range(100):
+            shown: dict[str, list[Any]] = json.loads(encode_json_text(members))
+            # All that was in one container at one moment was in the others, too.
+            assert all(other == shown["items"] for other in shown.values())
+            assert json.loads(encode_compact_sorted_json_text(items)) is not None
+            assert encode_ui_frames([members]).endswith(b"\n\n")
     finally:
         stop.set()
         for thread in threads:

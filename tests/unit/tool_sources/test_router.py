@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import gc
 import logging
 from collections.abc import Sequence
 from datetime import timedelta
@@ -151,7 +152,9 @@ async def test_a_source_that_hangs_is_not_waited_for() -> None:
 
 
 @pytest.mark.requirement("source-down")
-async def test_a_source_that_ignores_its_cancellation_is_asked_again_when_its_listing_has_ended() -> None:
+async def test_a_source_that_ignores_its_cancellation_is_asked_again_when_its_listing_has_ended(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
     release, asked = asyncio.Event(), 0
 
     async def stubborn() -> Sequence[SourceTool]:
@@ -177,6 +180,8 @@ async def test_a_source_that_ignores_its_cancellation_is_asked_again_when_its_li
     while "late" not in (await router.list_tools()).tools:
         await asyncio.sleep(0)
     assert asked == 2
+    gc.collect()
+    assert "never retrieved" not in caplog.text
 
 
 async def test_a_source_that_is_cancelled_from_within_counts_as_down() -> None:
@@ -260,6 +265,13 @@ async def test_a_source_may_decide_by_rules_of_its_own() -> None:
 
     deferred = await defer(DecidingSource("s", [build_tool("look")], decide=decide))
     assert deferred == msgspec.structs.replace(CALL, policy=cautious, ordered=True, tool_source_reference="s")
+
+
+async def test_a_source_cannot_order_a_read() -> None:
+    def decide(call: DeferredToolCall) -> DeferredToolCall:
+        return msgspec.structs.replace(call, ordered=True)
+
+    assert not (await defer(DecidingSource("s", [build_tool("look")], decide=decide))).ordered
 
 
 @pytest.mark.parametrize("decided", [None, 1 / 3, ZeroDivisionError()])

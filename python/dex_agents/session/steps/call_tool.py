@@ -16,9 +16,9 @@ from dex_agents.runner.outcomes import (
 )
 from dex_agents.session.flow_graph import FlowGraph
 from dex_agents.session.runtime import SessionRuntime
-from dex_agents.session.steps.commit import commit_finished_call
 from dex_agents.session.steps.event_stream import StepEvents, step_events
 from dex_agents.session.steps.failures import describe_failure
+from dex_agents.session.steps.finished_calls import finish_call
 from dex_agents.session.steps.liveness import heartbeats
 from dex_agents.session.steps.session_step import SessionStep
 from dex_agents.session.steps.tool_execution import build_execution
@@ -54,7 +54,13 @@ class _ToolStep(SessionStep[ToolStepInput]):
         clock = self._runtime.clock
         started_at = clock()
         with step_events(context, self._runtime, call.turn_id) as events:
-            events.write(ToolCallStarted(tool_call_id=call.tool_call_id, tool_name=call.tool_name))
+            events.write(
+                ToolCallStarted(
+                    tool_call_id=call.tool_call_id,
+                    tool_name=call.tool_name,
+                    input_rounds=call.input_rounds,
+                )
+            )
             try:
                 outcome = await self._execute(context, call, events)
             except ToolExecutionError as error:
@@ -107,8 +113,7 @@ class _ToolStep(SessionStep[ToolStepInput]):
                 own.write(ToolCallCompleted(tool_call=final))
         else:
             events.write(ToolCallCompleted(tool_call=final))
-        commit_finished_call(context, step, final)
-        return dead_end()
+        return finish_call(self._graph, context, step, final)
 
 
 class CallTool(_ToolStep):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any, Final
 
+import msgspec
 from dex import AsyncContext, ChannelMap, Context, StepDecision, Timer, Wait, dead_end, go_to_many
 
 from dex_agents import texts
@@ -85,8 +86,11 @@ class CancelTurn(SessionStep[TurnStepInput]):
         steering = load_steering(context, self._runtime.runner)
         change = cancel_turn(before, after, closing, now, joining=steering.messages)
         steering.take(context)
-        with step_events(context, self._runtime, before.turn.turn_id) as events:
-            events.write_all(steering.events)
+        turn = before.turn
+        with step_events(context, self._runtime, turn.turn_id, turn.response_index) as events:
+            # They would have joined the next model call: a snapshot of the turn does not hold them yet.
+            for event in steering.events:
+                events.write(msgspec.structs.replace(event, response_index=turn.response_index + 1))
             events.write_all(change.events)
         for channels in _TURN_CHANNELS:
             for instance in channels.get_all_instance_keys(context):

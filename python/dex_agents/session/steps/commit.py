@@ -10,8 +10,6 @@ from dex import Context
 
 from dex_agents.session.persistence import (
     CONTEXT_SUMMARY,
-    EARLIER_WRITES,
-    FINISHED_CALLS,
     INBOX,
     INTERRUPTS,
     LATEST_SUMMARY,
@@ -23,26 +21,20 @@ from dex_agents.session.persistence import (
     STATUS,
     STEERING,
     TOOL_CALLS,
-    TOOL_DECISIONS,
     chunk_instance,
     get_stored,
     map_instance,
-    response_instance,
 )
 from dex_agents.session.state import SessionChange
-from dex_agents.session.transitions.interrupts import interrupt_id
 from dex_agents.session.transitions.messages import ChunkPlan, plan_chunks, plan_joined_chunks
 from dex_agents.wire.interrupts import AgentInterrupt
 from dex_agents.wire.messages import AgentMessage
 from dex_agents.wire.sessions import SessionRecord
-from dex_agents.wire.signals import EarlierWrite, FinishedToolCall, ToolDecision
-from dex_agents.wire.step_inputs import ToolStepInput
 from dex_agents.wire.tool_calls import AgentToolCall
 
 __all__ = [
     "close_interrupts",
     "commit_change",
-    "commit_finished_call",
     "open_interrupt",
     "raise_milestone",
     "write_tool_calls",
@@ -122,37 +114,6 @@ def close_interrupts(context: Context, interrupt_ids: Iterable[str]) -> None:
     """Remove interrupts that ended."""
     for closed in interrupt_ids:
         INTERRUPTS.delete(context, map_instance(closed))
-
-
-def commit_finished_call(
-    context: Context, step: ToolStepInput, call: AgentToolCall, *, failed_write_id: str | None = None
-) -> None:
-    """Write a final record and tell those who wait: the join, and the ordered write that comes next.
-
-    Args:
-        context: The Step attempt.
-        step: The call's place in its response.
-        call: Its final record.
-        failed_write_id: For a skipped write: the one because of which it was skipped.
-    """
-    write_tool_calls(context, (call,))
-    FINISHED_CALLS.publish(
-        context,
-        response_instance(step.turn_number, step.response_index),
-        FinishedToolCall(call.tool_call_id),
-    )
-    if step.next_write_id is None:
-        return
-    following = map_instance(step.next_write_id)
-    if call.status == "succeeded":
-        EARLIER_WRITES.publish(context, following, EarlierWrite())
-    else:
-        # The next write waits for a person or for this one; whichever it is, it need not wait any more.
-        failed = failed_write_id or call.tool_call_id
-        EARLIER_WRITES.publish(context, following, EarlierWrite(failed_write_id=failed))
-        TOOL_DECISIONS.publish(context, following, ToolDecision(failed_write_id=failed))
-        # Nothing is left to decide, so an answer that comes before that wait has ended must not be accepted.
-        close_interrupts(context, (interrupt_id("approval", step.next_write_id),))
 
 
 def _write_chunks(context: Context, plan: ChunkPlan) -> None:

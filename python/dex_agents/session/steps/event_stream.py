@@ -11,7 +11,7 @@ import msgspec
 from dex import AsyncContext
 
 from dex_agents.codecs.events import encode_events
-from dex_agents.codecs.unicode_text import cut_to_bytes
+from dex_agents.codecs.unicode_text import cut_to_bytes, replace_lone_surrogates
 from dex_agents.limits import MAX_EVENT_TEXT_BYTES
 from dex_agents.session.runtime import SessionRuntime
 from dex_agents.wire.events import AgentEvent, ReasoningDelta, TextDelta, ToolCallProgress
@@ -36,11 +36,15 @@ class StepEvents:
         under its higher attempt number.
     """
 
-    def __init__(self, context: AsyncContext, runtime: SessionRuntime, turn_id: str | None) -> None:
+    def __init__(
+        self, context: AsyncContext, runtime: SessionRuntime, turn_id: str | None, response_index: int = 0
+    ) -> None:
         """Bind the events to a Step attempt; see `step_events`."""
         self._context = context
         self._stream = runtime.events
         self._turn_id = turn_id
+        self._response_index = response_index
+        self._streamed: list[str] = []
         self._clock = runtime.clock
         self._seq = 0
         self._batch: list[AgentEvent] = []
@@ -60,6 +64,7 @@ class StepEvents:
             step=self._context.step_execution_id,
             at=self._clock(),
             turn_id=event.turn_id or self._turn_id,
+            response_index=event.response_index or self._response_index,
         )
         self._batch.append(framed)
         self._characters += _weight(framed)
@@ -70,8 +75,15 @@ class StepEvents:
         for event in events:
             self.write(event)
 
+    @property
+    def streamed_text(self) -> str:
+        """The text of the answer as viewers of this attempt have it."""
+        return replace_lone_surrogates("".join(self._streamed))
+
     def write_text_delta(self, text: str) -> None:
         """Add text to the answer that is being given."""
+        if not self._closed:
+            self._streamed.append(text)
         self._write_delta(TextDelta, text)
 
     def write_reasoning_delta(self, text: str) -> None:
@@ -118,7 +130,7 @@ class StepEvents:
 
 @contextmanager
 def step_events(
-    context: AsyncContext, runtime: SessionRuntime, turn_id: str | None
+    context: AsyncContext, runtime: SessionRuntime, turn_id: str | None, response_index: int = 0
 ) -> Generator[StepEvents, None, None]:
     """Yield the events of a Step attempt, and send what is left when the block ends.
 
@@ -126,8 +138,9 @@ def step_events(
         context: The attempt.
         runtime: The session Flow.
         turn_id: The turn that events without one of their own belong to.
+        response_index: The same for the response of the turn.
     """
-    events = StepEvents(context, runtime, turn_id)
+    events = StepEvents(context, runtime, turn_id, response_index)
     try:
         yield events
     finally:

@@ -17,12 +17,15 @@ from dex_agents.session.flow_graph import UNTIL_IT_WORKS, FlowGraph
 from dex_agents.session.persistence import (
     CLOSING,
     INBOX,
+    PLAN,
     RECORD,
     RUNNING_TURN,
+    SETTLED_OUTCOMES,
     STATUS,
     STEERING,
     TURN_GATE,
     WAKE_UPS,
+    get_stored,
 )
 from dex_agents.session.runtime import SessionRuntime
 from dex_agents.session.steps.commit import commit_change, raise_milestone
@@ -31,7 +34,6 @@ from dex_agents.session.steps.session_step import SessionStep
 from dex_agents.session.steps.turn_loading import load_record
 from dex_agents.session.transitions.closing import close_session, summarize_session
 from dex_agents.session.transitions.turns import begin_turn
-from dex_agents.wire.events import SessionClosed
 from dex_agents.wire.messages import QueuedMessage
 from dex_agents.wire.sessions import SessionRecord
 from dex_agents.wire.signals import WakeUp
@@ -130,13 +132,14 @@ class CloseSession(SessionStep[IdleStepInput]):
             [(message, runner.build_user_message(message.text)) for message in pending],
             runner.build_user_message(texts.SESSION_CLOSED_NOTE),
             self._runtime.clock(),
+            settled=[one.value.tool_call for one in SETTLED_OUTCOMES.pending_messages(context)],
         )
         for channel in (STEERING, INBOX):
             for one in channel.pending_messages(context):
                 channel.delete(context, one.message_id)
         commit_change(context, change)
         with step_events(context, self._runtime, None) as events:
-            events.write(SessionClosed())
+            events.write_all(change.events)
         return force_complete_if_channels_empty(
             summarize_session(change.record), self._graph.close_session(), INBOX, STEERING
         )
@@ -150,7 +153,7 @@ def _take(
     message: QueuedMessage,
 ) -> StepDecision:
     user_message = runtime.runner.build_user_message(message.text)
-    change = begin_turn(record, message, user_message, runtime.clock())
+    change = begin_turn(record, message, user_message, runtime.clock(), plan=get_stored(PLAN, context))
     with step_events(context, runtime, change.running_turn.turn_id) as events:
         events.write_all(change.events)
     record = commit_change(context, change)

@@ -15,8 +15,9 @@ from dex_agents.runner.contract import PollsToolTasks
 from dex_agents.runner.outcomes import ToolExecutionResult, ToolInputRequested, ToolOutcome
 from dex_agents.session.flow_graph import FlowGraph
 from dex_agents.session.runtime import SessionRuntime
-from dex_agents.session.steps.commit import close_interrupts, commit_finished_call, write_tool_calls
+from dex_agents.session.steps.commit import close_interrupts, write_tool_calls
 from dex_agents.session.steps.event_stream import step_events
+from dex_agents.session.steps.finished_calls import finish_call
 from dex_agents.session.steps.liveness import heartbeats
 from dex_agents.session.steps.session_step import SessionStep
 from dex_agents.session.steps.tool_execution import build_execution
@@ -112,7 +113,6 @@ class PollToolTask(SessionStep[ToolStepInput]):
             )
             return self._finish(context, step, call, final)
         if isinstance(outcome, ToolInputRequested):
-            close_interrupts(context, (open_interrupt_id(call) or "",))
             return ask_for_tool(FlowParts(self._runtime, self._graph), context, step, call, outcome)
         return start_task(FlowParts(self._runtime, self._graph), context, step, call, outcome)
 
@@ -135,8 +135,7 @@ class PollToolTask(SessionStep[ToolStepInput]):
             events.write(InterruptClosed(interrupt_id=closed))
             events.write(ToolCallCompleted(tool_call=final))
         close_interrupts(context, (closed,))
-        commit_finished_call(context, step, final)
-        return dead_end()
+        return finish_call(self._graph, context, step, final)
 
 
 async def cancel_remote_task(runtime: SessionRuntime, context: AsyncContext, call: AgentToolCall) -> None:

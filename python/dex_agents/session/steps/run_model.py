@@ -19,10 +19,12 @@ from dex_agents.session.steps.commit import commit_change
 from dex_agents.session.steps.compact_context import ContextKeeper
 from dex_agents.session.steps.event_stream import StepEvents, step_events
 from dex_agents.session.steps.failures import describe_failure
+from dex_agents.session.steps.finished_calls import drop_reports
 from dex_agents.session.steps.joining import Joining, load_joining
 from dex_agents.session.steps.liveness import heartbeats
 from dex_agents.session.steps.paid_calls import PaidCalls
 from dex_agents.session.steps.session_step import SessionStep
+from dex_agents.session.steps.turn_gate import is_cancelled
 from dex_agents.session.steps.turn_loading import load_record, load_turn
 from dex_agents.session.transitions.joining import JoiningMessage, number_joined
 from dex_agents.session.transitions.turns import (
@@ -59,12 +61,16 @@ class RunModel(SessionStep[TurnStepInput]):
         view = load_turn(context, input.turn_number)
         if view is None or view.turn.response_index != input.response_index:
             return dead_end()
+        if is_cancelled(context, input.turn_number):
+            # A tool call that ended while its turn was being cancelled has led here.
+            return dead_end()
         joining = load_joining(context, self._runtime.runner)
         settings = get_stored(SETTINGS, context)
-        with step_events(context, self._runtime, view.turn.turn_id) as events:
+        with step_events(context, self._runtime, view.turn.turn_id, view.turn.response_index + 1) as events:
             async with heartbeats(context):
                 change = await self._think(context, view, joining, settings, events)
             events.write_all(change.events)
+        drop_reports(context, view.turn)
         record = commit_change(context, change, loaded_messages=view.messages)
         return self._graph.follow(change, record)
 
@@ -93,7 +99,12 @@ class RunModel(SessionStep[TurnStepInput]):
         outcome = _require_outcome(await self._runtime.runner.run_model_step(turn))
         await paid.report("answer", outcome.usage, outcome.model_call_metadata)
         change = decide_model_outcome(
-            view, outcome, self._runtime.clock(), rules=self._runtime.rules, joining=joining.messages
+            view,
+            outcome,
+            self._runtime.clock(),
+            rules=self._runtime.rules,
+            joining=joining.messages,
+            streamed_text=events.streamed_text,
         )
         joining.take(context)
         return paid.finish(change, outcome.input_token_anchor)
@@ -181,8 +192,9 @@ class FailTurn(SessionStep[TurnStepInput]):
         error = describe_failure(context.recovery_error)
         closing = closing_messages(self._runtime, view, texts.turn_failed_note(error))
         change = fail_turn(view, closing, error, self._runtime.clock())
-        with step_events(context, self._runtime, view.turn.turn_id) as events:
+        with step_events(context, self._runtime, view.turn.turn_id, view.turn.response_index) as events:
             events.write_all(change.events)
+        drop_reports(context, view.turn)
         record = commit_change(context, change, loaded_messages=view.messages)
         return self._graph.follow(change, record)
 

@@ -13,12 +13,12 @@ from dex_agents.limits import MAX_TASK_REFERENCE_BYTES, MAX_TOOL_CONTINUATION_BY
 from dex_agents.runner.outcomes import ToolInputRequested, ToolTaskStarted
 from dex_agents.session.flow_graph import FlowGraph
 from dex_agents.session.runtime import SessionRuntime
-from dex_agents.session.steps.commit import open_interrupt, write_tool_calls
+from dex_agents.session.steps.commit import close_interrupts, open_interrupt, write_tool_calls
 from dex_agents.session.steps.event_stream import step_events
-from dex_agents.session.transitions.interrupts import build_interrupt
+from dex_agents.session.transitions.interrupts import build_interrupt, open_interrupt_id
 from dex_agents.session.transitions.tool_call_moves import move_tool_call
 from dex_agents.tools.builtin import BuiltInArgumentsError, require_questions
-from dex_agents.wire.events import InterruptOpened
+from dex_agents.wire.events import InterruptClosed, InterruptOpened
 from dex_agents.wire.interrupts import AgentInterrupt
 from dex_agents.wire.step_inputs import ToolStepInput
 from dex_agents.wire.tool_calls import AgentToolCall
@@ -66,7 +66,7 @@ def ask_for_tool(
     interrupt = build_interrupt(
         asking, parts.runtime.clock(), questions=questions, deadline=parts.runtime.rules.interrupt_deadline
     )
-    _open(parts.runtime, context, asking, interrupt)
+    _open(parts.runtime, context, asking, interrupt, instead_of=open_interrupt_id(call))
     return go_to_many(parts.graph.await_interrupt(step, interrupt))
 
 
@@ -103,10 +103,18 @@ def start_task(
 
 
 def _open(
-    runtime: SessionRuntime, context: AsyncContext, call: AgentToolCall, interrupt: AgentInterrupt
+    runtime: SessionRuntime,
+    context: AsyncContext,
+    call: AgentToolCall,
+    interrupt: AgentInterrupt,
+    *,
+    instead_of: str | None = None,
 ) -> None:
     with step_events(context, runtime, call.turn_id) as events:
-        events.write(InterruptOpened(interrupt=interrupt))
+        if instead_of is not None:
+            events.write(InterruptClosed(interrupt_id=instead_of, tool_call=call))
+            close_interrupts(context, (instead_of,))
+        events.write(InterruptOpened(interrupt=interrupt, tool_call=call))
     write_tool_calls(context, (call,))
     open_interrupt(context, interrupt)
 

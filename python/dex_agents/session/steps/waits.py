@@ -22,14 +22,16 @@ from dex_agents.session.persistence import (
     map_instance,
 )
 from dex_agents.session.runtime import SessionRuntime
-from dex_agents.session.steps.commit import close_interrupts, commit_finished_call, write_tool_calls
+from dex_agents.session.steps.commit import close_interrupts, open_interrupt, write_tool_calls
 from dex_agents.session.steps.event_stream import step_events
+from dex_agents.session.steps.finished_calls import finish_call
 from dex_agents.session.steps.remote_tasks import cancel_remote_task
 from dex_agents.session.steps.session_step import SessionStep
 from dex_agents.session.steps.turn_gate import is_cancelled
 from dex_agents.session.steps.turn_loading import load_tool_call
 from dex_agents.session.transitions.interrupts import (
     InterruptEnd,
+    build_interrupt,
     end_approval,
     end_question,
     end_wait,
@@ -37,7 +39,7 @@ from dex_agents.session.transitions.interrupts import (
 )
 from dex_agents.session.transitions.tool_calls import cancel_tool_call, release_tool_call, skip_tool_call
 from dex_agents.tools.builtin import ASK_USER
-from dex_agents.wire.events import InterruptClosed, ToolCallCompleted
+from dex_agents.wire.events import InterruptClosed, InterruptOpened, ToolCallCompleted
 from dex_agents.wire.signals import ToolDecision
 from dex_agents.wire.step_inputs import ToolStepInput
 from dex_agents.wire.tool_calls import AgentToolCall
@@ -80,46 +82,45 @@ class _InterruptStep(SessionStep[ToolStepInput]):
             end = self._end(call, input, decision)
         if end.then == "final" and call.task_reference is not None:
             await cancel_remote_task(self._runtime, context, call)
-        self._commit(context, input, call, end, decision)
-        return self._follow(input, end)
+        self._close(context, call, end)
+        if end.then == "final":
+            _drop_pending(context, EARLIER_WRITES, map_instance(input.tool_call_id))
+            failed = None if decision is None else decision.failed_write_id
+            return finish_call(self._graph, context, input, end.tool_call, failed_write_id=failed)
+        write_tool_calls(context, (end.tool_call,))
+        return self._go_on(input, end)
 
     @abstractmethod
     def _end(self, call: AgentToolCall, step: ToolStepInput, decision: ToolDecision | None) -> InterruptEnd:
         """Decide; without a decision the time has come."""
 
-    def _commit(
-        self,
-        context: AsyncContext,
-        step: ToolStepInput,
-        call: AgentToolCall,
-        end: InterruptEnd,
-        decision: ToolDecision | None,
-    ) -> None:
+    def _close(self, context: AsyncContext, call: AgentToolCall, end: InterruptEnd) -> None:
         closed = open_interrupt_id(call) or ""
         approval = end.tool_call.approval if call.status == "waiting_for_approval" else None
+        goes_on = None if end.then == "final" else end.tool_call
         with step_events(context, self._runtime, call.turn_id) as events:
             events.write(
-                InterruptClosed(interrupt_id=closed, decision=None if approval is None else approval.decision)
+                InterruptClosed(
+                    interrupt_id=closed,
+                    decision=None if approval is None else approval.decision,
+                    tool_call=goes_on,
+                )
             )
             if end.then == "final":
                 events.write(ToolCallCompleted(tool_call=end.tool_call))
+            if end.then == "poll":
+                waiting = build_interrupt(end.tool_call, self._runtime.clock())
+                events.write(InterruptOpened(interrupt=waiting, tool_call=end.tool_call))
+                open_interrupt(context, waiting)
         close_interrupts(context, (closed,))
-        if end.then == "final":
-            _drop_pending(context, EARLIER_WRITES, map_instance(step.tool_call_id))
-            failed = None if decision is None else decision.failed_write_id
-            commit_finished_call(context, step, end.tool_call, failed_write_id=failed)
-        else:
-            write_tool_calls(context, (end.tool_call,))
 
-    def _follow(self, step: ToolStepInput, end: InterruptEnd) -> StepDecision:
+    def _go_on(self, step: ToolStepInput, end: InterruptEnd) -> StepDecision:
         match end.then:
-            case "final":
-                return dead_end()
             case "wait":
                 return go_to_many(self._graph.await_earlier_write(step))
             case "poll":
                 return go_to_many(self._graph.poll_tool_task(step, self._runtime.clock()))
-            case "run":
+            case _:
                 return go_to_many(self._graph.run_tool(step, end.tool_call.effect))
 
 
@@ -192,8 +193,7 @@ class AwaitEarlierWrite(SessionStep[ToolStepInput]):
         with step_events(context, self._runtime, call.turn_id) as events:
             events.write(ToolCallCompleted(tool_call=skipped))
         _drop_pending(context, TOOL_DECISIONS, instance)
-        commit_finished_call(context, input, skipped, failed_write_id=earlier.failed_write_id)
-        return dead_end()
+        return finish_call(self._graph, context, input, skipped, failed_write_id=earlier.failed_write_id)
 
 
 def _take_decision(context: AsyncContext, tool_call_id: str) -> ToolDecision | None:

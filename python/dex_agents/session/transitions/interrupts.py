@@ -73,7 +73,9 @@ def open_interrupt_id(call: AgentToolCall) -> str | None:
     kind = _KINDS.get(call.status)
     if kind is None:
         return None
-    return interrupt_id(kind, call.tool_call_id, call.input_rounds if kind == "question" else 1)
+    # A task that asked a person and goes on is waited on anew.
+    rounds = {"question": call.input_rounds, "task": call.input_rounds + 1}
+    return interrupt_id(kind, call.tool_call_id, rounds.get(kind, 1))
 
 
 def build_interrupt(

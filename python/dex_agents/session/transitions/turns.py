@@ -1,13 +1,4 @@
-"""Turns: how one begins, what a model call leads to, and the three ways in which one ends.
-
-::
-
-    idle ──message──► CallModel ──answer──────────────► idle
-                       ▲  ▲  │ └──failed for good─────► idle (failed)
-                       │  └──┘ continued
-                       │     └──tools──► StartToolCalls
-                       └───────all final──────┘ └─cancel─► idle (cancelled)
-"""
+"""Turns: how one begins, what a model call leads to, and how one ends; `turn_moves` is the table."""
 
 from __future__ import annotations
 
@@ -18,6 +9,7 @@ from typing import assert_never
 
 import msgspec
 
+from dex_agents.codecs.unicode_text import replace_lone_surrogates
 from dex_agents.errors import RunnerContractError
 from dex_agents.runner.outcomes import AgentTurnOutcome, ToolCallsRequested, TurnCompleted, TurnContinued
 from dex_agents.session.state import (
@@ -33,6 +25,13 @@ from dex_agents.session.transitions.interrupts import open_interrupt_id
 from dex_agents.session.transitions.joining import JoiningMessage, number_joined
 from dex_agents.session.transitions.messages import number_messages
 from dex_agents.session.transitions.tool_calls import cancel_tool_call
+from dex_agents.session.transitions.turn_moves import (
+    SESSION_STATUSES,
+    TurnMove,
+    TurnPhase,
+    find_turn_phase,
+    move_turn,
+)
 from dex_agents.wire.events import (
     AgentEvent,
     InterruptClosed,
@@ -48,6 +47,7 @@ from dex_agents.wire.events import (
     UserMessageEvent,
 )
 from dex_agents.wire.messages import AgentMessage, FrameworkMessage, QueuedMessage
+from dex_agents.wire.plans import AgentPlan
 from dex_agents.wire.sessions import AgentTurnState, SessionRecord, TurnOutcome
 from dex_agents.wire.usage import AgentUsage, add_agent_usage
 
@@ -64,9 +64,23 @@ __all__ = [
 
 
 def begin_turn(
-    record: SessionRecord, message: QueuedMessage, user_message: FrameworkMessage, now: datetime
+    record: SessionRecord,
+    message: QueuedMessage,
+    user_message: FrameworkMessage,
+    now: datetime,
+    *,
+    plan: AgentPlan | None = None,
 ) -> SessionChange:
-    """Take a message and begin its turn."""
+    """Take a message and begin its turn.
+
+    Args:
+        record: The session, without a running turn.
+        message: What was accepted.
+        user_message: The same as the runner spells it.
+        now: The time of the commit.
+        plan: The latest plan, of which viewers are told when the message stands for its approval.
+    """
+    phase = move_turn(find_turn_phase(record), "take_message")
     number = record.turn_count + 1
     turn = AgentTurnState(
         number=number,
@@ -81,17 +95,20 @@ def begin_turn(
         now=now,
         message_id=message.message_id,
     )
+    events: list[AgentEvent] = [
+        TurnStarted(turn_id=turn.turn_id),
+        UserMessageEvent(turn_id=turn.turn_id, message_id=message.message_id, text=message.text),
+    ]
+    if plan is not None and plan.revision == message.approved_plan:
+        events.append(PlanUpdated(turn_id=turn.turn_id, plan=plan))
     return SessionChange(
         record=msgspec.structs.replace(
             record, turn_count=number, turn=turn, next_sequence=record.next_sequence + len(stored)
         ),
-        status="running",
+        status=SESSION_STATUSES[phase],
         next_step=CallModel(),
         new_messages=stored,
-        events=(
-            TurnStarted(turn_id=turn.turn_id),
-            UserMessageEvent(turn_id=turn.turn_id, message_id=message.message_id, text=message.text),
-        ),
+        events=tuple(events),
     )
 
 
@@ -123,6 +140,7 @@ def decide_model_outcome(
     *,
     rules: SessionRules,
     joining: Sequence[JoiningMessage] = (),
+    streamed_text: str = "",
 ) -> SessionChange:
     """Follow what a model call led to.
 
@@ -132,44 +150,61 @@ def decide_model_outcome(
         now: The time of the commit.
         rules: What the application chose.
         joining: What joined the turn before this model call, oldest first.
+        streamed_text: The answer as the text deltas gave it to viewers.
 
     Raises:
         RunnerContractError: The runner returned something that the session cannot store or follow.
     """
+    answered = ModelCompleted(
+        turn_id=view.turn.turn_id,
+        usage=outcome.usage,
+        text=_correct_text(outcome.new_messages, streamed_text),
+    )
     match outcome:
         case TurnCompleted():
-            return _complete(view, outcome, joining, now)
+            return _complete(view, outcome, answered, joining, now)
         case TurnContinued():
-            return _continue(view, outcome, joining, now)
+            return _continue(view, outcome, answered, joining, now)
         case ToolCallsRequested():
-            return _request_tools(view, outcome, joining, now, rules)
+            return _request_tools(view, outcome, answered, joining, now, rules=rules)
         case _:
             assert_never(outcome)
 
 
 def _complete(
-    view: TurnView, outcome: TurnCompleted, joining: Sequence[JoiningMessage], now: datetime
+    view: TurnView,
+    outcome: TurnCompleted,
+    answered: ModelCompleted,
+    joining: Sequence[JoiningMessage],
+    now: datetime,
 ) -> SessionChange:
     turn_id = view.turn.turn_id
     result: TurnOutcome
     ending: AgentEvent
     if outcome.turn_error is None:
+        phase = _move(view, "answer")
         result, ending = "completed", TurnCompletedEvent(turn_id=turn_id)
     else:
+        phase = _move(view, "give_up")
         result, ending = "failed", TurnFailed(turn_id=turn_id, error=outcome.turn_error)
     stored = _store(view, outcome.new_messages, now, joining)
     return SessionChange(
         record=_end(view.record, result, outcome.turn_error, stored, outcome.usage),
-        status="idle",
+        status=SESSION_STATUSES[phase],
         next_step=WaitForUser(),
         new_messages=stored,
-        events=(ModelCompleted(turn_id=turn_id, usage=outcome.usage), ending),
+        events=(answered, ending),
     )
 
 
 def _continue(
-    view: TurnView, outcome: TurnContinued, joining: Sequence[JoiningMessage], now: datetime
+    view: TurnView,
+    outcome: TurnContinued,
+    answered: ModelCompleted,
+    joining: Sequence[JoiningMessage],
+    now: datetime,
 ) -> SessionChange:
+    phase = _move(view, "continue")
     stored = _store(view, outcome.new_messages, now, joining)
     turn = msgspec.structs.replace(
         view.turn,
@@ -179,18 +214,20 @@ def _continue(
     )
     return SessionChange(
         record=_go_on(view.record, turn, stored, outcome.usage),
-        status="running",
+        status=SESSION_STATUSES[phase],
         next_step=CallModel(),
         new_messages=stored,
-        events=(ModelCompleted(turn_id=turn.turn_id, usage=outcome.usage),),
+        events=(answered,),
     )
 
 
 def _request_tools(
     view: TurnView,
     outcome: ToolCallsRequested,
+    answered: ModelCompleted,
     joining: Sequence[JoiningMessage],
     now: datetime,
+    *,
     rules: SessionRules,
 ) -> SessionChange:
     turn_id, response_index = view.turn.turn_id, view.turn.response_index + 1
@@ -204,6 +241,7 @@ def _request_tools(
         plan=view.plan,
         plan_mode=view.turn.plan_mode,
     )
+    phase = _move(view, "request_tools" if planned.starts else "refuse_calls")
     stored = _store(view, outcome.new_messages, now, joining)
     asked = tuple(call.tool_call_id for call in planned.records)
     turn = msgspec.structs.replace(
@@ -213,7 +251,7 @@ def _request_tools(
         tool_call_ids=view.turn.tool_call_ids + asked,
         waiting_call_ids=asked,
     )
-    events: list[AgentEvent] = [ModelCompleted(turn_id=turn_id, usage=outcome.usage)]
+    events: list[AgentEvent] = [answered]
     events += [ToolCallRequested(turn_id=turn_id, tool_call=call) for call in planned.records]
     events += [
         ToolCallCompleted(turn_id=turn_id, tool_call=call) for call in planned.records if call.is_final
@@ -223,7 +261,7 @@ def _request_tools(
     events += [InterruptOpened(turn_id=turn_id, interrupt=asking) for asking in planned.interrupts]
     return SessionChange(
         record=_go_on(view.record, turn, stored, outcome.usage),
-        status="running",
+        status=SESSION_STATUSES[phase],
         next_step=StartToolCalls(planned.starts, planned.interrupts) if planned.starts else CallModel(),
         new_messages=stored,
         tool_calls=planned.records,
@@ -237,10 +275,11 @@ def fail_turn(
     view: TurnView, closing_messages: Sequence[FrameworkMessage], error: str, now: datetime
 ) -> SessionChange:
     """End the turn without an answer; its calls keep their results and the session goes on."""
+    phase = _move(view, "fail")
     stored = _store(view, closing_messages, now)
     return SessionChange(
         record=_end(view.record, "failed", error, stored, AgentUsage()),
-        status="idle",
+        status=SESSION_STATUSES[phase],
         next_step=WaitForUser(),
         new_messages=stored,
         events=(TurnFailed(turn_id=view.turn.turn_id, error=error),),
@@ -269,6 +308,7 @@ def cancel_turn(
         now: The time of the commit.
         joining: What was to join the turn: it stays in the transcript of the turn that it was meant for.
     """
+    phase = move_turn(_move(before, "cancel"), "end_cancelled")
     turn_id = before.turn.turn_id
     changed = tuple(
         new for old, new in zip(before.tool_calls, after.tool_calls, strict=True) if old is not new
@@ -281,13 +321,17 @@ def cancel_turn(
     events.append(TurnCancelled(turn_id=turn_id))
     return SessionChange(
         record=_end(before.record, "cancelled", None, stored, AgentUsage()),
-        status="idle",
+        status=SESSION_STATUSES[phase],
         next_step=WaitForUser(),
         new_messages=stored,
         tool_calls=changed,
         closed_interrupts=closed,
         events=tuple(events),
     )
+
+
+def _move(view: TurnView, move: TurnMove) -> TurnPhase:
+    return move_turn(find_turn_phase(view.record, view.tool_calls), move)
 
 
 def _store(
@@ -331,6 +375,16 @@ def _end(
         last_turn_outcome=outcome,
         last_turn_error=error,
     )
+
+
+def _correct_text(messages: Sequence[FrameworkMessage], streamed_text: str) -> str | None:
+    """Return the text that is stored where viewers were given another one.
+
+    A runner that holds its answer back until the turn ends stores none now: then what was streamed stands.
+    """
+    said = [message.text or "" for message in messages if message.role == "assistant"]
+    stored = replace_lone_surrogates("".join(said))
+    return None if not said or stored == streamed_text else stored
 
 
 def _require_run_state(run_state: str) -> str:
