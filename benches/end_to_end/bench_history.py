@@ -67,8 +67,8 @@ KINDS: Final = ("whole", "covered")
 WARM_UP_TURNS: Final = 36
 """The first one behind the filling makes the summary; by the last the chunks of the filling were joined."""
 
-GROWTH_TURNS: Final = 40
-"""As many as it takes to have the price of joining small chunks in it."""
+GROWTH_TURNS: Final = 120
+"""Enough to have the price of joining small chunks in it, and little of what the journal holds meanwhile."""
 
 
 class HistoryRunner(BuiltinLoopAgentRunner):
