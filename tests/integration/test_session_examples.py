@@ -107,3 +107,13 @@ def test_one_tenants_money_runs_out_and_anothers_does_not() -> None:
         "acme | the tenant acme has reached its limit of 1500 tokens",
         "bolt | answered",
     ]
+
+
+def test_a_viewer_that_comes_late_shows_everything_once() -> None:
+    assert run_example("live_view") == [
+        "snapshot: user Write.",
+        "events: Answer 1: one two three four",
+        "events: another turn",
+        "events: Answer 2: one two three four",
+        "events: closed",
+    ]
