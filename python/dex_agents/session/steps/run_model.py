@@ -19,8 +19,9 @@ from dex_agents.session.steps.commit import commit_change
 from dex_agents.session.steps.compact_context import ContextKeeper
 from dex_agents.session.steps.event_stream import StepEvents, step_events
 from dex_agents.session.steps.failures import describe_failure
-from dex_agents.session.steps.finished_calls import drop_reports
-from dex_agents.session.steps.joining import Joining, load_joining
+from dex_agents.session.steps.finished_calls import report_finished_call
+from dex_agents.session.steps.inbox import load_inbox
+from dex_agents.session.steps.joining import Joining, build_joining
 from dex_agents.session.steps.liveness import heartbeats
 from dex_agents.session.steps.paid_calls import PaidCalls
 from dex_agents.session.steps.session_step import SessionStep
@@ -62,16 +63,19 @@ class RunModel(SessionStep[TurnStepInput]):
         if view is None or view.turn.response_index != input.response_index:
             return dead_end()
         if is_cancelled(context, input.turn_number):
-            # A tool call that ended while its turn was being cancelled has led here.
+            # A call that ended while its turn was being cancelled has led here: the turn's end waits for it.
+            for tool_call_id in view.turn.waiting_call_ids:
+                report_finished_call(context, input.turn_number, input.response_index, tool_call_id)
             return dead_end()
-        joining = load_joining(context, self._runtime.runner)
+        inbox = load_inbox(context)
+        joining = build_joining(inbox, self._runtime.runner)
         settings = get_stored(SETTINGS, context)
         with step_events(context, self._runtime, view.turn.turn_id, view.turn.response_index + 1) as events:
             async with heartbeats(context):
-                change = await self._think(context, view, joining, settings, events)
+                change, has_joined = await self._think(context, view, joining, settings, events)
             events.write_all(change.events)
-        drop_reports(context, view.turn)
-        record = commit_change(context, change, loaded_messages=view.messages)
+        left = inbox.take_joining(context, settled=True) if has_joined else inbox
+        record = commit_change(context, change, loaded_messages=view.messages, inbox=left)
         return self._graph.follow(change, record)
 
     async def _think(
@@ -81,16 +85,17 @@ class RunModel(SessionStep[TurnStepInput]):
         joining: Joining,
         settings: SessionSettings | None,
         events: StepEvents,
-    ) -> SessionChange:
+    ) -> tuple[SessionChange, bool]:
+        """Return what follows, and whether what joins has been read."""
         turn = self._turn_context(context, view, joining.messages, settings, events)
         paid = PaidCalls(self._runtime, context, view, turn)
         keeper = ContextKeeper(self._runtime, view, turn, paid)
         change = await keeper.make_room()
         if change is not None:
-            return paid.finish(change)
+            return paid.finish(change), False
         refusal = await paid.ask("answer", keeper.estimated_tokens)
         if refusal is not None:
-            return paid.finish(keeper.fail(refusal))
+            return paid.finish(keeper.fail(refusal)), False
         events.write_all(joining.events)
         if settings is not None and settings.revision != view.record.settings_revision:
             events.write(SettingsUpdated(revision=settings.revision))
@@ -106,8 +111,7 @@ class RunModel(SessionStep[TurnStepInput]):
             joining=joining.messages,
             streamed_text=events.streamed_text,
         )
-        joining.take(context)
-        return paid.finish(change, outcome.input_token_anchor)
+        return paid.finish(change, outcome.input_token_anchor), True
 
     def _turn_context(
         self,
@@ -194,8 +198,7 @@ class FailTurn(SessionStep[TurnStepInput]):
         change = fail_turn(view, closing, error, self._runtime.clock())
         with step_events(context, self._runtime, view.turn.turn_id, view.turn.response_index) as events:
             events.write_all(change.events)
-        drop_reports(context, view.turn)
-        record = commit_change(context, change, loaded_messages=view.messages)
+        record = commit_change(context, change, loaded_messages=view.messages, inbox=load_inbox(context))
         return self._graph.follow(change, record)
 
 
