@@ -14,7 +14,6 @@ from dex_agents.codecs.attributes import build_session_registry
 from dex_agents.errors import EngineUnreachableError, InvalidInputError
 from dex_agents.session.blob_cache import FetchingBlobCache
 from dex_agents.session.flow import AgentSessionFlow
-from dex_agents.session.message_order import keep_messages_with_their_channels
 
 __all__ = ["AgentWorker"]
 
@@ -75,7 +74,6 @@ class AgentWorker:
                 ),
             ),
         )
-        keep_messages_with_their_channels(self._worker)
         self._running: asyncio.Task[None] | None = None
 
     async def __aenter__(self) -> Self:
