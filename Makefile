@@ -166,7 +166,11 @@ $(CARGO_FUZZ):
 
 # --- Shows and measurements ---------------------------------------------------------------------
 
-.PHONY: demo fleet bench-json bench-images bench-frames bench-tokens token-weights bench-native bench-turns bench-history bench-engine bench-rust
+.PHONY: graph demo fleet bench-json bench-images bench-frames bench-tokens token-weights bench-native bench-turns bench-history bench-engine bench-rust
+graph: $(EXTENSION) ## Draw docs/state-diagrams.md from the session's tables
+	@$(BIN)/python -c 'from dex_agents.session.state_diagrams import render_state_diagrams as draw; print(draw(), end="")' \
+		> docs/state-diagrams.md
+
 demo: $(EXTENSION) ## A support agent that survives the death of its Worker
 	@$(BIN)/python -m examples.support_desk.demo
 

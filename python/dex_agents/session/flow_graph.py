@@ -1,16 +1,4 @@
-"""Which Step follows which, with what options: the session Flow as data.
-
-::
-
-    StartSession ─► AwaitUserMessage ─message─► RunModel ─answer─► AwaitUserMessage
-                          │                     │  ▲  └─failed for good─► FailTurn ─► AwaitUserMessage
-                          └close─► CloseSession │  └── ResumeTurn ◄─ all calls final, or the only one
-                                                └─tools─► AwaitToolApproval ─► AwaitEarlierWrite ─► CallTool
-                                                                                  CallSingleAttemptTool
-                                                 (a tool Step that failed for good ─► RecordToolFailure)
-    cancel_turn ─► CancelTurn ─► AwaitUserMessage
-    (before AwaitUserMessage, when there is enough to delete: ApplyRetention)
-"""
+"""The movements of the session Flow, with the options of each; `step_routes` is the table of them."""
 
 from __future__ import annotations
 

@@ -35,6 +35,7 @@ from dex_agents.builtin_loop import (
 from dex_agents.wire.events import TurnCompletedEvent
 from dex_agents.wire.tool_calls import ToolEffect
 from tests.integration.session.desk import ask, build_flow, serve
+from tests.oracles.session_view import SessionView, show_snapshot
 
 POLICY = CompactionPolicy(context_window_tokens=1_000)
 LONG = "Lorem ipsum dolor sit amet, consectetur adipiscing elit, sed do eiusmod tempor. " * 8
@@ -96,6 +97,29 @@ async def _talk(client: AgentSessionClient, *questions: str) -> None:
     await client.start_session("s")
     for question in questions:
         await ask(client, "s", question)
+
+
+@pytest.mark.parametrize("summary", ["what was said", " "])
+async def test_viewers_are_told_of_summaries_and_of_what_they_consumed(tmp_path: Path, summary: str) -> None:
+    spent = AgentUsage(output_tokens=7)
+    model = SummarisingModel(
+        lambda _: ScriptedModelReply(text=f"answer. {LONG}", usage=spent),
+        lambda _: ScriptedModelReply(text=summary, usage=spent),
+    )
+    begin = SessionView()
+    async with serve(tmp_path / "a.db", build_flow([look], model, compaction=POLICY)) as client:
+        await _talk(client, *(f"question {n}" for n in range(1, 7)))
+        middle = await client.get_agent_snapshot("s")
+        latest = SessionView(middle)
+        await ask(client, "s", "the last one")
+        await client.close_session("s")
+        async for event in client.events("s"):
+            begin.take(event)
+        async for event in client.events("s", since=middle):
+            latest.take(event)
+        snapshot = await client.get_agent_snapshot("s")
+    assert model.summaries
+    assert begin.screen == latest.screen == show_snapshot(snapshot)
 
 
 @pytest.mark.requirement("compaction")

@@ -70,7 +70,7 @@ class RunModel(SessionStep[TurnStepInput]):
         inbox = load_inbox(context)
         joining = build_joining(inbox, self._runtime.runner)
         settings = get_stored(SETTINGS, context)
-        with step_events(context, self._runtime, view.turn.turn_id, view.turn.response_index + 1) as events:
+        with step_events(context, self._runtime, view.turn.turn_id, view.turn.response_index) as events:
             async with heartbeats(context):
                 change, has_joined = await self._think(context, view, joining, settings, events)
             events.write_all(change.events)
@@ -96,6 +96,7 @@ class RunModel(SessionStep[TurnStepInput]):
         refusal = await paid.ask("answer", keeper.estimated_tokens)
         if refusal is not None:
             return paid.finish(keeper.fail(refusal)), False
+        events.begin_response(view.turn.response_index + 1)
         events.write_all(joining.events)
         if settings is not None and settings.revision != view.record.settings_revision:
             events.write(SettingsUpdated(revision=settings.revision))
