@@ -7,7 +7,7 @@ from typing import Final
 from dex import RecoveryErrorInfo
 
 from dex_agents.codecs.unicode_text import cut_to_bytes, replace_lone_surrogates
-from dex_agents.errors import AttemptFailedError
+from dex_agents.errors import AttemptFailedError, ModelCallError
 
 __all__ = ["describe_failure"]
 
@@ -20,6 +20,6 @@ def describe_failure(recovery: RecoveryErrorInfo | None) -> str:
     if recovery is None:
         return "the attempt failed and its error was lost"
     detail = recovery.detail or "no details"
-    names_itself = recovery.error_type in ("", AttemptFailedError.__name__)
+    names_itself = recovery.error_type in ("", AttemptFailedError.__name__, ModelCallError.__name__)
     text = detail if names_itself else f"{recovery.error_type}: {detail}"
     return cut_to_bytes(replace_lone_surrogates(text), _MAX_BYTES)

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from dex import AsyncContext, Context, StepDecision, Wait, dead_end, go_to_many
+from dex import AsyncContext, Context, StepDecision, Wait, dead_end, go_to_many, retry_after
 
 from dex_agents import texts
-from dex_agents.errors import RunnerContractError
+from dex_agents.errors import ModelCallError, RunnerContractError
 from dex_agents.runner.outcomes import AgentTurnOutcome, ToolCallsRequested, TurnCompleted, TurnContinued
 from dex_agents.runner.turn_context import AgentTurnContext
 from dex_agents.session.flow_graph import FlowGraph
@@ -46,7 +46,8 @@ class RunModel(SessionStep[TurnStepInput]):
         Built from committed state and from what was accepted to join the turn, so an attempt that is lost is
         repeated: the same call, at most `limits.MAX_MODEL_CALL_ATTEMPTS` times. Its answer, the records of
         the calls it asks for, and the Steps that run them are one commit. A summary is a commit too, and
-        another `RunModel` follows it, which takes what joins.
+        another `RunModel` follows it, which takes what joins. Where a provider says when to come back, the
+        next attempt is made then.
     """
 
     def __init__(self, runtime: SessionRuntime, graph: FlowGraph) -> None:
@@ -63,7 +64,12 @@ class RunModel(SessionStep[TurnStepInput]):
         settings = get_stored(SETTINGS, context)
         with step_events(context, self._runtime, view.turn.turn_id) as events:
             async with heartbeats(context):
-                change = await self._think(context, view, joining, settings, events)
+                try:
+                    change = await self._think(context, view, joining, settings, events)
+                except ModelCallError as error:
+                    if error.retry_after_seconds is None:
+                        raise
+                    raise retry_after(error.retry_after_seconds, error) from error
             events.write_all(change.events)
         record = commit_change(context, change, loaded_messages=view.messages)
         return self._graph.follow(change, record)
