@@ -81,7 +81,7 @@ $(RELEASE_EXTENSION): $(EXTENSION_SOURCES) $(TOOLS)
 
 # --- Gates --------------------------------------------------------------------------------------
 
-.PHONY: fmt lint typecheck test test-rust test-fast test-thorough conformance test-crash
+.PHONY: fmt lint typecheck test test-rust test-fast test-thorough test-requests conformance test-crash
 fmt: $(TOOLS) ## Format Python and Rust
 	$(BIN)/ruff format .
 	$(BIN)/ruff check --fix --select I .
@@ -110,6 +110,9 @@ test-fast: $(EXTENSION) ## Unit and property tests
 
 test-thorough: $(EXTENSION) ## Property tests: 100,000 random cases each, and 2,000 that Hypothesis makes
 	$(BIN)/python -m pytest tests/property --hypothesis-profile thorough --timeout 0
+
+test-requests: $(EXTENSION) ## The requests of 10,000 random sessions, by the types of the SDKs and the rules of pairing
+	$(BIN)/python -m pytest tests/property/test_provider_requests.py --hypothesis-profile thorough --timeout 0
 
 conformance: $(EXTENSION) ## The vectors and requirements of conformance/
 	$(BIN)/python -m pytest tests/conformance

@@ -299,6 +299,8 @@ def _replayable_blocks(item: ModelOutputItem) -> list[dict[str, Any]] | None:
     if not is_json_array(decoded) or not all(map(is_json_object, decoded)):
         return None
     native: list[dict[str, Any]] = decoded
+    if not all(text_at(block, "type") for block in native):
+        return None
     calls = [text_at(block, "name") for block in native if block.get("type") == "tool_use"]
     return native if native and calls == [call.tool_name for call in item.tool_calls] else None
 

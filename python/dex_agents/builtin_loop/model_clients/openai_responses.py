@@ -199,6 +199,8 @@ def _replayable_items(item: ModelOutputItem) -> list[dict[str, Any]] | None:
     if not is_json_array(decoded) or not all(map(is_json_object, decoded)):
         return None
     native: list[dict[str, Any]] = decoded
+    if not all(map(_is_whole, native)):
+        return None
     calls = [
         (text_at(one, "name"), text_at(one, "arguments"))
         for one in native
@@ -230,23 +232,24 @@ def _native_item(items: list[dict[str, Any]]) -> str | None:
     kept = list(items)
     while kept and kept[-1].get("type") == "reasoning":
         kept.pop()
-    for item in kept:
-        if item.get("type") == "reasoning":
-            if not text_at(item, "encrypted_content") and not array_at(item, "content"):
-                return None
-        elif item.get("type") == "function_call":
-            if not text_at(item, "arguments"):
-                return None
-        elif item.get("type") == "message" and not _says_something(item):
-            return None
-    return json.dumps(kept, ensure_ascii=False, separators=(",", ":")) if kept else None
+    if not kept or not all(map(_is_whole, kept)):
+        return None
+    return json.dumps(kept, ensure_ascii=False, separators=(",", ":"))
 
 
-def _says_something(message: dict[str, Any]) -> bool:
-    parts = objects_at(message, "content")
-    return bool(parts) and all(
-        text_at(part, "text").strip() or text_at(part, "refusal").strip() for part in parts
-    )
+def _is_whole(item: dict[str, Any]) -> bool:
+    match item.get("type"):
+        case "reasoning":
+            return bool(text_at(item, "encrypted_content") or array_at(item, "content"))
+        case "function_call":
+            return bool(text_at(item, "arguments"))
+        case "message":
+            parts = objects_at(item, "content")
+            return bool(parts) and all(
+                text_at(part, "text").strip() or text_at(part, "refusal").strip() for part in parts
+            )
+        case kind:
+            return isinstance(kind, str)
 
 
 def _read_usage(usage: dict[str, Any]) -> AgentUsage:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from dex import AsyncContext, Context, StepDecision, Wait, dead_end, go_to_many, retry_after
+from dex import AsyncContext, Context, StepDecision, Wait, dead_end, go_to_many
 
 from dex_agents import texts
 from dex_agents.errors import ModelCallError, RunnerContractError
@@ -18,7 +18,7 @@ from dex_agents.session.steps.closing_messages import closing_messages
 from dex_agents.session.steps.commit import commit_change
 from dex_agents.session.steps.compact_context import ContextKeeper
 from dex_agents.session.steps.event_stream import StepEvents, step_events
-from dex_agents.session.steps.failures import describe_failure
+from dex_agents.session.steps.failures import describe_failure, name_retry_time
 from dex_agents.session.steps.joining import Joining, load_joining
 from dex_agents.session.steps.liveness import heartbeats
 from dex_agents.session.steps.paid_calls import PaidCalls
@@ -57,6 +57,16 @@ class RunModel(SessionStep[TurnStepInput]):
 
     async def execute(self, context: AsyncContext, input: TurnStepInput) -> StepDecision:
         """Call the model and follow what it says."""
+        try:
+            return await self._call_model(context, input)
+        except ModelCallError as error:
+            later = name_retry_time(error)
+            if later is None:
+                raise
+            # Out here, since a context manager cannot carry the SDK's error: its class is frozen.
+            raise later from error
+
+    async def _call_model(self, context: AsyncContext, input: TurnStepInput) -> StepDecision:
         view = load_turn(context, input.turn_number)
         if view is None or view.turn.response_index != input.response_index:
             return dead_end()
@@ -64,12 +74,7 @@ class RunModel(SessionStep[TurnStepInput]):
         settings = get_stored(SETTINGS, context)
         with step_events(context, self._runtime, view.turn.turn_id) as events:
             async with heartbeats(context):
-                try:
-                    change = await self._think(context, view, joining, settings, events)
-                except ModelCallError as error:
-                    if error.retry_after_seconds is None:
-                        raise
-                    raise retry_after(error.retry_after_seconds, error) from error
+                change = await self._think(context, view, joining, settings, events)
             events.write_all(change.events)
         record = commit_change(context, change, loaded_messages=view.messages)
         return self._graph.follow(change, record)
