@@ -120,6 +120,7 @@ def _require_responses_rules(body: dict[str, Any]) -> None:
                 assert item["output"].strip()
                 are_results = True
             case "reasoning":
+                assert "include" in body, "reasoning for a model that takes none"
                 assert not waiting or not are_results
                 assert item.get("encrypted_content") or item.get("content")
                 follower = items[position + 1]

@@ -17,6 +17,8 @@ from dex_agents.runner.event_writer import AgentEventWriter
 __all__ = ["AnswerFold", "ClientOfEachLoop", "EventStream", "read_answer", "require_sdk"]
 
 _EVENT_STREAM: Final = "text/event-stream"
+_EVENT_STREAMS: Final = (_EVENT_STREAM, "application/vnd.amazon.eventstream")
+"""The second is Bedrock's, which its own SDK client decodes."""
 
 
 class AnswerFold(Protocol):
@@ -87,7 +89,7 @@ async def read_answer(
     try:
         async with await open_stream() as stream:
             content_type = stream.response.headers.get("content-type", "")
-            if not content_type.startswith(_EVENT_STREAM):
+            if not content_type.lower().startswith(_EVENT_STREAMS):
                 shown = content_type.partition(";")[0][:100] or "no content type"
                 raise ModelCallError(provider, f"answered with {shown} in place of {_EVENT_STREAM}")
             try:

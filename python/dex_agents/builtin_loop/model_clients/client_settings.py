@@ -19,7 +19,7 @@ NO_KEY: Final = "none"
 """Sent to a server of one's own: the SDKs want a key, and the key of the provider is not for others."""
 
 _BUILT: Final = frozenset(
-    {"input", "instructions", "messages", "model", "store", "stream", "stream_options", "system", "tools"}
+    {"input", "instructions", "messages", "model", "store", "stream", "system", "tools"}
 )
 
 

@@ -36,6 +36,7 @@ def build_chat_request(
     *,
     model: str,
     max_output_tokens: int | None = None,
+    limit_field: str = "max_tokens",
     request_fields: Mapping[str, Any] | None = None,
 ) -> dict[str, Any]:
     """Return the body of a request; pure.
@@ -43,7 +44,8 @@ def build_chat_request(
     Args:
         request: What the loop asks.
         model: As the server names it.
-        max_output_tokens: Of the answer, sent as `max_tokens`; `None` for the server's own limit.
+        max_output_tokens: Of the answer; `None` for the server's own limit.
+        limit_field: What the server calls that.
         request_fields: More fields of the body; they win.
     """
     ids = RequestCallIds(_LONGEST_CALL_ID)
@@ -85,7 +87,7 @@ def build_chat_request(
         ]
         body["tool_choice"] = request.tool_choice
     if max_output_tokens is not None:
-        body["max_tokens"] = max_output_tokens
+        body[limit_field] = max_output_tokens
     return body | dict(request_fields or {})
 
 

@@ -74,8 +74,8 @@ class OpenAIModelClient:
                 only, so servers that cannot read each other's reasoning need different names. By default
                 `openai`, and `openai-compatible` with a `base_url`.
             max_output_tokens: The longest answer, reasoning included; `None` for the server's own limit.
-            encrypted_reasoning: Whether to ask the Responses API for reasoning that can be sent back. By
-                default for all models but those known to refuse it.
+            encrypted_reasoning: Whether to ask the Responses API for reasoning that can be sent back, and to
+                send it. By default for all models but those known to refuse it.
             request_fields: More fields of each request, such as `{"temperature": 0}`. Not `stream`, nor what
                 the session decides.
             timeout: The longest silence of the server; an answer as a whole has the session's
@@ -93,7 +93,8 @@ class OpenAIModelClient:
         require_sdk("openai")
         self._model = model
         self._api: Final[OpenAIApi] = api
-        self._provider = provider or ("openai" if base_url is None else "openai-compatible")
+        self._is_compatible = base_url is not None
+        self._provider = provider or ("openai-compatible" if self._is_compatible else "openai")
         self._base_url = base_url
         self._api_key = api_key
         self._max_output_tokens = max_output_tokens
@@ -140,6 +141,8 @@ class OpenAIModelClient:
             request,
             model=self._model,
             max_output_tokens=self._max_output_tokens,
+            # OpenAI's models that reason refuse the old name; many compatible servers know no other.
+            limit_field="max_tokens" if self._is_compatible else "max_completion_tokens",
             request_fields=self._request_fields,
         )
 

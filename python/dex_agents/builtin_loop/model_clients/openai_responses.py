@@ -53,7 +53,8 @@ def build_responses_request(
     Args:
         request: What the loop asks.
         model: As the provider names it.
-        encrypted_reasoning: Whether to ask for reasoning in a form that can be sent back.
+        encrypted_reasoning: Whether the model takes reasoning, and is asked for it in a form that can be sent
+            back. An answer with reasoning is told to one that does not in text and calls.
         max_output_tokens: Of the answer, reasoning included; `None` for the model's own limit.
         request_fields: More fields of the body; they win.
     """
@@ -65,7 +66,7 @@ def build_responses_request(
             case ModelUserTextItem():
                 sent.append({"type": "message", "role": "user", "content": _user_content(item)})
             case ModelOutputItem():
-                output = _output_items(item, ids)
+                output = _output_items(item, ids, takes_reasoning=encrypted_reasoning)
                 open_ids.extend(one["call_id"] for one in output if one.get("type") == "function_call")
                 sent.extend(output)
             case ModelToolResultItem():
@@ -167,9 +168,11 @@ def _tool_output(item: ModelToolResultItem) -> str:
     return item.output
 
 
-def _output_items(item: ModelOutputItem, ids: RequestCallIds) -> list[dict[str, Any]]:
+def _output_items(
+    item: ModelOutputItem, ids: RequestCallIds, *, takes_reasoning: bool
+) -> list[dict[str, Any]]:
     native = _replayable_items(item)
-    if native is not None:
+    if native is not None and (takes_reasoning or all(one.get("type") != "reasoning" for one in native)):
         return [
             {**one, "call_id": ids.assign(text_at(one, "call_id"))}
             if one.get("type") == "function_call"

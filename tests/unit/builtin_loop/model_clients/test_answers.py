@@ -3,11 +3,17 @@
 from __future__ import annotations
 
 import json
+from typing import Any
 
+import anthropic
+import openai
 import pytest
 
+from dex_agents import texts
 from dex_agents.builtin_loop import ModelOutputItem, ModelToolCall, ModelToolResultItem, ModelUserTextItem
-from dex_agents.testing import ModelApi, ModelServerReply, ScriptedToolCall
+from dex_agents.builtin_loop.model_clients import AnthropicModelClient, OpenAIModelClient
+from dex_agents.errors import ModelCallError
+from dex_agents.testing import ModelApi, ModelServer, ModelServerError, ModelServerReply, ScriptedToolCall
 from dex_agents.wire.usage import AgentUsage
 from tests.unit.builtin_loop.model_clients.clients import APIS, LOOK, MODEL, asking, replaying, talking
 from tests.unit.builtin_loop.turns import RecordedEvents
@@ -291,3 +297,93 @@ async def test_what_is_sent_is_what_was_built(api: ModelApi) -> None:
         request = asking(*replaying(response, "found"))
         await client.generate(request, RecordedEvents())
         assert server.requests[1].body == client.build_request(request)
+
+
+async def test_a_model_without_reasoning_is_not_sent_that_of_another() -> None:
+    asked = ModelServerReply(reasoning="hm", tool_calls=(ScriptedToolCall("look", {"q": 1}),))
+    async with ModelServer([asked, ModelServerReply(text="done")]) as server:
+        settings: dict[str, Any] = {"base_url": server.openai_base_url, "provider": "openai"}
+        async with OpenAIModelClient("gpt-5", **settings) as reasoning:
+            response = await reasoning.generate(asking(), RecordedEvents())
+        async with OpenAIModelClient("gpt-4.1", **settings) as plain:
+            await plain.generate(asking(*replaying(response, "found")), RecordedEvents())
+        first, second = (request.body for request in server.requests)
+    assert response.item is not None
+    assert first["include"] == ["reasoning.encrypted_content"]
+    assert "include" not in second
+    assert [item["type"] for item in second["input"]] == ["message", "function_call", "function_call_output"]
+
+
+@pytest.mark.parametrize(
+    ("model", "asks"),
+    [("gpt-5", True), ("o3", True), ("any", True), ("gpt-4o", False), ("ft:gpt-4o:x", False)],
+)
+def test_encrypted_reasoning_is_asked_of_models_that_have_it(model: str, asks: bool) -> None:
+    assert ("include" in OpenAIModelClient(model).build_request(asking())) == asks
+    assert "include" in OpenAIModelClient(model, encrypted_reasoning=True).build_request(asking())
+
+
+def test_the_limit_of_an_answer_has_the_name_that_the_server_knows() -> None:
+    settings: dict[str, Any] = {"api": "chat_completions", "max_output_tokens": 7}
+    openai = OpenAIModelClient("gpt-5", **settings).build_request(asking())
+    other = OpenAIModelClient("gpt-5", base_url="http://localhost/v1", **settings).build_request(asking())
+    assert (openai["max_completion_tokens"], other["max_tokens"]) == (7, 7)
+    assert "max_tokens" not in openai
+
+
+def test_the_provider_goes_on_from_an_answer_only_when_told_to() -> None:
+    body = AnthropicModelClient("m").build_request(asking(ModelOutputItem("Done.")))
+    assert body["messages"][-1]["role"] == "user"
+    assert body["messages"][-1]["content"][0]["text"] == texts.GO_ON
+
+
+@pytest.mark.parametrize("kind", ["enabled", "adaptive"])
+def test_thinking_is_left_out_where_an_answer_began_without_it(kind: str) -> None:
+    client = AnthropicModelClient("m", thinking={"type": kind, "budget_tokens": 1024})
+    call = ModelToolCall("x", "look", "{}")
+    results = ModelToolResultItem("x", "look", "found")
+    unsigned = client.build_request(asking(ModelOutputItem("", (call,)), results))
+    native = json.dumps(
+        [
+            {"type": "thinking", "thinking": "hm", "signature": "s"},
+            {"type": "tool_use", "id": "x", "name": "look", "input": {}},
+        ]
+    )
+    again = ModelOutputItem("", (call,))
+    signed = client.build_request(asking(ModelOutputItem("", (call,), native), results, again, results))
+    next_turn = client.build_request(
+        asking(ModelOutputItem("", (call,)), results, ModelOutputItem("ok"), ModelUserTextItem("more"))
+    )
+    assert ("thinking" in unsigned) == (kind == "adaptive")
+    assert "thinking" in signed
+    assert "thinking" in next_turn
+
+
+def test_the_ends_of_this_request_and_of_the_one_before_are_marked_for_the_cache() -> None:
+    call = ModelToolCall("x", "look", "{}")
+    results = ModelToolResultItem("x", "look", "found")
+    request = asking(ModelOutputItem("", (call,)), results, ModelOutputItem("ok"), ModelUserTextItem("more"))
+    marked = AnthropicModelClient("m").build_request(request)
+    places = [("cache_control" in block) for message in marked["messages"] for block in message["content"]]
+    assert places == [False, False, True, False, True]
+    assert "cache_control" in marked["system"][0]
+    unmarked = AnthropicModelClient("m", prompt_caching=False).build_request(request)
+    assert "cache_control" not in json.dumps(unmarked)
+
+
+@each_api
+async def test_a_client_of_the_sdk_that_is_given_makes_the_request_and_repeats_nothing(api: ModelApi) -> None:
+    error = ModelServerError(status=503)
+    async with ModelServer([error, ModelServerReply(text="hi")]) as server:
+        if api == "messages":
+            given = anthropic.AsyncAnthropic(api_key="k", base_url=server.anthropic_base_url, max_retries=5)
+            client = AnthropicModelClient("m", sdk_client=given)
+        else:
+            given = openai.AsyncOpenAI(api_key="k", base_url=server.openai_base_url, max_retries=5)
+            client = OpenAIModelClient("m", api=api, sdk_client=given)
+        async with given, client:
+            with pytest.raises(ModelCallError):
+                await client.generate(asking(), RecordedEvents())
+            assert len(server.requests) == 1
+            await client.aclose()
+            assert (await client.generate(asking(), RecordedEvents())).text == "hi"
