@@ -166,10 +166,11 @@ async def test_a_refused_call_ends_the_turn_at_once_and_the_session_goes_on(talk
 
 
 @each_api
-async def test_a_provider_that_stays_down_ends_the_turn_and_is_named(talk: Talk) -> None:
+async def test_a_provider_that_stays_down_ends_the_turn_and_is_named(talk: Talk, api: ModelApi) -> None:
     progress, server, _ = await talk(*[ModelServerError(status=503, retry_after="1")] * 3)
     assert progress.last_turn_outcome == "failed"
-    assert "answered 503: this error was asked for" in (progress.last_turn_error or "")
+    provider = "anthropic" if api == "messages" else "openai-compatible"
+    assert progress.last_turn_error == f"{provider}: answered 503: this error was asked for"
     assert len(server.requests) == limits.MAX_MODEL_CALL_ATTEMPTS
 
 

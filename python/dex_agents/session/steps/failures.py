@@ -20,7 +20,9 @@ def describe_failure(recovery: RecoveryErrorInfo | None) -> str:
     if recovery is None:
         return "the attempt failed and its error was lost"
     detail = recovery.detail or "no details"
-    names_itself = recovery.error_type in ("", AttemptFailedError.__name__, ModelCallError.__name__)
+    # The SDK gives the class with its module.
+    kind = recovery.error_type.rpartition(".")[2]
+    names_itself = kind in ("", AttemptFailedError.__name__, ModelCallError.__name__)
     text = detail if names_itself else f"{recovery.error_type}: {detail}"
     return cut_to_bytes(replace_lone_surrogates(text), _MAX_BYTES)
 
