@@ -27,6 +27,9 @@ EXTENSION_SOURCES := Cargo.toml Cargo.lock pyproject.toml \
 COMPILE_REQUIREMENTS := $(BIN)/uv pip compile pyproject.toml --quiet --universal --generate-hashes \
 	--no-emit-index-url --no-header --python-version 3.11
 
+# The tests run every optional room.
+EXTRAS := --extra anthropic --extra openai
+
 .PHONY: help
 help: ## List the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  %-14s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -42,9 +45,9 @@ build-release: $(RELEASE_EXTENSION) ## Build the extension as it ships, into .ve
 
 lock: $(TOOLS) ## Resolve the requirements again, with hashes
 	$(COMPILE_REQUIREMENTS) --upgrade --output-file requirements/run.txt
-	$(COMPILE_REQUIREMENTS) --upgrade --constraint requirements/run.txt --group tools \
+	$(COMPILE_REQUIREMENTS) --upgrade --constraint requirements/run.txt --group tools $(EXTRAS) \
 		--output-file requirements/tools.txt
-	$(COMPILE_REQUIREMENTS) --upgrade --constraint requirements/tools.txt --group tools --group bench \
+	$(COMPILE_REQUIREMENTS) --upgrade --constraint requirements/tools.txt --group tools --group bench $(EXTRAS) \
 		--output-file requirements/bench.txt
 	$(COMPILE_REQUIREMENTS) --upgrade --constraint requirements/tools.txt --group bench-tokens \
 		--output-file requirements/bench-tokens.txt
@@ -78,7 +81,7 @@ $(RELEASE_EXTENSION): $(EXTENSION_SOURCES) $(TOOLS)
 
 # --- Gates --------------------------------------------------------------------------------------
 
-.PHONY: fmt lint typecheck test test-rust test-fast test-thorough conformance test-crash
+.PHONY: fmt lint typecheck test test-rust test-fast test-thorough test-requests conformance test-crash
 fmt: $(TOOLS) ## Format Python and Rust
 	$(BIN)/ruff format .
 	$(BIN)/ruff check --fix --select I .
@@ -107,6 +110,9 @@ test-fast: $(EXTENSION) ## Unit and property tests
 
 test-thorough: $(EXTENSION) ## Property tests: 100,000 random cases each, and 2,000 that Hypothesis makes
 	$(BIN)/python -m pytest tests/property --hypothesis-profile thorough --timeout 0
+
+test-requests: $(EXTENSION) ## The requests of 10,000 random sessions, by the types of the SDKs and the rules of pairing
+	$(BIN)/python -m pytest tests/property/test_provider_requests.py --hypothesis-profile thorough --timeout 0
 
 conformance: $(EXTENSION) ## The vectors and requirements of conformance/
 	$(BIN)/python -m pytest tests/conformance

@@ -56,6 +56,7 @@ from dex_agents.codecs.unicode_text import replace_lone_surrogates
 from dex_agents.errors import (
     AttemptFailedError,
     InvalidInputError,
+    ModelCallRefusedError,
     ToolExecutionError,
     ToolOutcomeUnknownError,
 )
@@ -113,7 +114,8 @@ class BuiltinLoopAgentRunner:
 
         Durability:
             Runs inside `RunModel`. A crash or an exception repeats the model call from the same committed
-            state. An answer with neither text nor calls fails the attempt; the last one fails the turn.
+            state. An answer with neither text nor calls fails the attempt; the last one fails the turn. A
+            call that the provider refuses for good fails the turn at once.
         """
         state = decode_run_state(turn.framework_run_state)
         results = self._build_result_messages(turn)
@@ -133,7 +135,14 @@ class BuiltinLoopAgentRunner:
             model = resolve_model(self._definition, turn.session_settings)
             offered = await self._offer_tools(turn, state)
             request = self._build_request(turn, model, results, offered)
-            response = await generate_response(model, request, turn.events)
+            try:
+                response = await generate_response(model, request, turn.events)
+            except ModelCallRefusedError as refusal:
+                return TurnCompleted(
+                    new_messages=results,
+                    usage=empty_agent_usage(),
+                    turn_error=texts.model_call_refused(replace_lone_surrogates(str(refusal))),
+                )
         outcome = await self._follow_response(
             turn, state, results, offered=offered, model=model, response=response
         )
@@ -327,6 +336,9 @@ class BuiltinLoopAgentRunner:
         usage = msgspec.structs.replace(response.usage, model_calls=1)
         text = replace_lone_surrogates(response.text)
         if not response.tool_calls and not text.strip():
+            if response.refusal:
+                declined = texts.model_declined(replace_lone_surrogates(response.refusal))
+                return TurnCompleted(new_messages=results, usage=usage, turn_error=declined)
             if turn.attempt < limits.MAX_MODEL_CALL_ATTEMPTS:
                 raise EmptyModelAnswerError(texts.empty_answer_error(turn.attempt))
             return TurnCompleted(

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dex import AsyncContext, Context, StepDecision, Wait, dead_end, go_to_many
 
 from dex_agents import texts
-from dex_agents.errors import RunnerContractError
+from dex_agents.errors import ModelCallError, RunnerContractError
 from dex_agents.runner.outcomes import AgentTurnOutcome, ToolCallsRequested, TurnCompleted, TurnContinued
 from dex_agents.runner.turn_context import AgentTurnContext
 from dex_agents.session.flow_graph import FlowGraph
@@ -18,7 +18,7 @@ from dex_agents.session.steps.closing_messages import closing_messages
 from dex_agents.session.steps.commit import commit_change
 from dex_agents.session.steps.compact_context import ContextKeeper
 from dex_agents.session.steps.event_stream import StepEvents, step_events
-from dex_agents.session.steps.failures import describe_failure
+from dex_agents.session.steps.failures import describe_failure, name_retry_time
 from dex_agents.session.steps.finished_calls import report_finished_call
 from dex_agents.session.steps.inbox import load_inbox
 from dex_agents.session.steps.joining import Joining, build_joining
@@ -49,7 +49,8 @@ class RunModel(SessionStep[TurnStepInput]):
         Built from committed state and from what was accepted to join the turn, so an attempt that is lost is
         repeated: the same call, at most `limits.MAX_MODEL_CALL_ATTEMPTS` times. Its answer, the records of
         the calls it asks for, and the Steps that run them are one commit. A summary is a commit too, and
-        another `RunModel` follows it, which takes what joins.
+        another `RunModel` follows it, which takes what joins. Where a provider says when to come back, the
+        next attempt is made then.
     """
 
     def __init__(self, runtime: SessionRuntime, graph: FlowGraph) -> None:
@@ -59,6 +60,16 @@ class RunModel(SessionStep[TurnStepInput]):
 
     async def execute(self, context: AsyncContext, input: TurnStepInput) -> StepDecision:
         """Call the model and follow what it says."""
+        try:
+            return await self._call_model(context, input)
+        except ModelCallError as error:
+            later = name_retry_time(error)
+            if later is None:
+                raise
+            # Out here, since a context manager cannot carry the SDK's error: its class is frozen.
+            raise later from error
+
+    async def _call_model(self, context: AsyncContext, input: TurnStepInput) -> StepDecision:
         view = load_turn(context, input.turn_number)
         if view is None or view.turn.response_index != input.response_index:
             return dead_end()
