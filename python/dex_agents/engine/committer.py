@@ -34,6 +34,9 @@ BUSY_LOG_BYTES = 32 * 1024 * 1024
 COMPANY_SECONDS = 0.02
 """How long a unit that nobody waits for looks out for another one to be committed with."""
 
+MAX_COMPANY_OPERATIONS = 64
+"""Operations that such a unit gathers: each may be a message of some megabytes, and a unit is one row."""
+
 MAX_GROUP_UNITS = 512
 """Units in one commit, which bounds how long a commit can take."""
 
@@ -116,7 +119,7 @@ class Committer:
         self._last_sequence = writer.last_sequence
         self._queue: SimpleQueue[Unit | _Order] = SimpleQueue()
         self._submitted: deque[Unit] = deque()
-        self._in_no_hurry: list[Unit] = []
+        self._in_no_hurry: Unit | None = None
         self._hurry: asyncio.TimerHandle | None = None
         self._must_purge = False
         self._loop = asyncio.get_running_loop()
@@ -131,12 +134,26 @@ class Committer:
         """Start the thread."""
         self._thread.start()
 
+    def number(self, unit: Unit) -> None:
+        """Give a unit its sequence; it is to be submitted before any other one gets one."""
+        self._last_sequence += 1
+        unit.sequence = self._last_sequence
+        for run in unit.runs:
+            run.last_sequence = unit.sequence
+        self._submitted.append(unit)
+
     def submit(self, unit: Unit) -> int:
         """Queue a unit and return its sequence. Units become durable in the order of submission."""
-        self._number(unit)
+        if not unit.sequence:
+            self.number(unit)
         self._hurry_up()
         self._queue.put(unit)
         return unit.sequence
+
+    def find_company(self) -> Unit | None:
+        """Return the unit that waits for company, if it has room: what is added is committed with it."""
+        unit = self._in_no_hurry
+        return None if unit is None or len(unit.operations) >= MAX_COMPANY_OPERATIONS else unit
 
     def submit_in_company(self, unit: Unit) -> int:
         """Queue a unit that nobody waits for: it goes with the next one, or after `COMPANY_SECONDS`.
@@ -144,10 +161,10 @@ class Committer:
         A sync of its own would make the disk the limit of what a busy Step says. Whoever does come to wait
         for it does not wait longer for that.
         """
-        self._number(unit)
-        self._in_no_hurry.append(unit)
-        if self._hurry is None:
-            self._hurry = self._loop.call_later(COMPANY_SECONDS, self._hurry_up)
+        self._hurry_up()
+        self.number(unit)
+        self._in_no_hurry = unit
+        self._hurry = self._loop.call_later(COMPANY_SECONDS, self._hurry_up)
         return unit.sequence
 
     async def wait_durable(self, sequence: int) -> None:
@@ -185,24 +202,17 @@ class Committer:
         self._queue.put(_Order.STOP)
         await self._loop.run_in_executor(None, self._thread.join)
 
-    def _number(self, unit: Unit) -> None:
-        self._last_sequence += 1
-        unit.sequence = self._last_sequence
-        for run in unit.runs:
-            run.last_sequence = unit.sequence
-        self._submitted.append(unit)
-
     def _hurry_up_to(self, sequence: int) -> None:
-        if self._in_no_hurry and self._in_no_hurry[0].sequence <= sequence:
+        if self._in_no_hurry is not None and self._in_no_hurry.sequence <= sequence:
             self._hurry_up()
 
     def _hurry_up(self) -> None:
         if self._hurry is not None:
             self._hurry.cancel()
             self._hurry = None
-        for unit in self._in_no_hurry:
+        unit, self._in_no_hurry = self._in_no_hurry, None
+        if unit is not None:
             self._queue.put(unit)
-        self._in_no_hurry.clear()
 
     def _work(self) -> None:
         writer = self._writer

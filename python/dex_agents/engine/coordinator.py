@@ -83,6 +83,7 @@ class Coordinator:
         self._timers = Timers(clock, self._on_due, self._is_wanted)
         self.large_values = LargeReplies(time.monotonic)
         self.attempts = Attempts(self.units, self._timers, self.large_values)
+        self.units.hand_out = self.attempts.schedule
         self.rpc_calls = RpcCalls(self.units, self.runs, self.attempts)
 
     def stop(self) -> None:

@@ -28,6 +28,10 @@ it."""
 SWEEP_SECONDS = 0.25
 """Interval at which deadlines and heartbeats of running tasks are looked at."""
 
+_ACKNOWLEDGEMENT = pb.PollWorkerTaskResponse(
+    registered=pb.PollWorkerTaskRegistered(supports_unknown_name_rejection=True)
+).SerializeToString()
+
 
 class _Backlog:
     __slots__ = ("rpcs", "steps")
@@ -79,12 +83,12 @@ class Dispatcher:
         if stream is not None and task.is_sent and not stream.is_closed:
             cancel = pb.PollWorkerTaskResponse()
             cancel.cancel_task.task_id = task.task_id
-            stream.write(cancel)
+            stream.write(cancel.SerializeToString())
 
     def open_stream(
         self,
         register: pb.PollWorkerTaskRegister,
-        write: Callable[[pb.PollWorkerTaskResponse], None],
+        write: Callable[[bytes], None],
     ) -> WorkerStream:
         """Take in a new stream; it is acknowledged now if its queue has none, or when a task needs it."""
         worker = self._workers.get(register.app_worker_id)
@@ -180,9 +184,7 @@ class Dispatcher:
 
     def _acknowledge(self, stream: WorkerStream) -> None:
         stream.is_acknowledged = True
-        answer = pb.PollWorkerTaskResponse()
-        answer.registered.supports_unknown_name_rejection = True
-        stream.write(answer)
+        stream.write(_ACKNOWLEDGEMENT)
 
     def _pump(self) -> None:
         for flow_type in list(self._backlogs):
@@ -233,9 +235,7 @@ class Dispatcher:
             return None
         return worker.find_stream(flow_type) if worker.has_room(task.kind, now) else None
 
-    def _assign(
-        self, task: Task, stream: WorkerStream, message: pb.PollWorkerTaskResponse, sequence: int, now: float
-    ) -> None:
+    def _assign(self, task: Task, stream: WorkerStream, message: bytes, sequence: int, now: float) -> None:
         worker = stream.worker
         was_held = not stream.is_acknowledged
         if was_held:
@@ -249,12 +249,22 @@ class Dispatcher:
         task.run.sticky_worker = worker.worker_id
 
         def send() -> None:
-            if stream.task is task and not stream.is_closed:
+            if stream.task is not task or stream.is_closed:
+                return
+            if task.is_withdrawn:
+                # Nobody has seen it yet, so nobody need be told to stop.
+                self._release(stream, task)
                 if was_held:
-                    # Not a moment earlier: a Worker closes an acknowledged stream that has nothing to do.
-                    self._acknowledge(stream)
-                task.is_sent = True
-                stream.write(message)
+                    worker.idle.pop(stream, None)
+                    stream.is_acknowledged = False
+                    worker.held.appendleft(stream)
+                self._pump()
+                return
+            if was_held:
+                # Not a moment earlier: a Worker closes an acknowledged stream that has nothing to do.
+                self._acknowledge(stream)
+            task.is_sent = True
+            stream.write(message)
 
         self._call_when_durable(sequence, send)
 

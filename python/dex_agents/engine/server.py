@@ -1,4 +1,4 @@
-"""Start and stop: lock, database, recovery, gRPC, and the same in reverse."""
+"""Start and stop: lock, database, recovery, listener, and the same in reverse."""
 
 from __future__ import annotations
 
@@ -14,7 +14,6 @@ from pathlib import Path
 from types import TracebackType
 from typing import Self
 
-import grpc
 from google.protobuf.message import DecodeError
 
 from dex_agents.engine.address import (
@@ -28,10 +27,11 @@ from dex_agents.engine.clock import Clock, SystemClock
 from dex_agents.engine.committer import Committer
 from dex_agents.engine.coordinator import Coordinator
 from dex_agents.engine.lock import DatabaseLock
-from dex_agents.engine.service import FlowService, build_flow_handler, build_worker_handler
+from dex_agents.engine.service import FlowService, build_methods
 from dex_agents.engine.store.database import Synchronous, resolve_path
 from dex_agents.engine.store.writer import Folded, StoreWriter
 from dex_agents.engine.streams import Streams
+from dex_agents.engine.transport.listener import Listener
 from dex_agents.engine.values import BlobNumbers
 from dex_agents.engine.worker_streams import WorkerStreams
 from dex_agents.errors import EngineAddressError, EngineDatabaseError, EngineError
@@ -40,17 +40,6 @@ STOP_GRACE_SECONDS = 0.1
 """How long calls that are about to be answered have when the engine stops; long polls are cut off."""
 
 _LOGGER = logging.getLogger(__name__)
-_SERVER_OPTIONS = (
-    ("grpc.max_receive_message_length", -1),
-    ("grpc.max_send_message_length", -1),
-    # Two processes that share a port would each get some of the calls.
-    ("grpc.so_reuseport", 0),
-    # A Worker whose machine is gone sends nothing, not even an end. A busy one answers all the same: not its
-    # event loop does, but gRPC itself.
-    ("grpc.keepalive_time_ms", 20_000),
-    ("grpc.keepalive_timeout_ms", 20_000),
-    ("grpc.http2.max_pings_without_data", 0),
-)
 
 
 class _RunningEngine:
@@ -59,7 +48,7 @@ class _RunningEngine:
     def __init__(self, path: str, synchronous: Synchronous, clock: Clock) -> None:
         self.failed = asyncio.Event()
         self.failure: BaseException | None = None
-        self._server: grpc.aio.Server | None = None
+        self._listener: Listener | None = None
         with contextlib.ExitStack() as opened, _damage_reported(path):
             self._lock = DatabaseLock(path)
             opened.callback(self._lock.release)
@@ -92,31 +81,22 @@ class _RunningEngine:
         self._coordinator.recover(self._open_runs)
         self._open_runs = []
         claim_socket_path(address)
-        server = grpc.aio.server(options=_SERVER_OPTIONS)
-        server.add_generic_rpc_handlers(
-            (
-                build_flow_handler(self._service),
-                build_worker_handler(WorkerStreams(self._coordinator, self._streams)),
-            )
-        )
+        listener = Listener(build_methods(self._service, WorkerStreams(self._coordinator, self._streams)))
         try:
-            port = server.add_insecure_port(
-                address.given if address.socket_path is None else f"unix:{address.socket_path}"
-            )
-        except RuntimeError as error:
+            port = await listener.listen(address)
+        except OSError as error:
             raise EngineAddressError(
                 address.given, "the address is in use, or is not one of this machine"
             ) from error
-        self._server = server
-        await server.start()
+        self._listener = listener
         return address.build_target(port)
 
     async def close(self) -> None:
         """Stop serving, commit what is queued, close the database and give the lock back."""
         try:
             self._coordinator.stop()
-            if self._server is not None:
-                await self._server.stop(STOP_GRACE_SECONDS)
+            if self._listener is not None:
+                await self._listener.stop(STOP_GRACE_SECONDS)
             await self._committer.stop()
         finally:
             self._archive.close()

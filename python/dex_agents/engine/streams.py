@@ -179,6 +179,7 @@ class Streams:
             if stream.tail and stream.tail[-1].sequence > after:
                 continue
             if loop.time() >= deadline:
+                self._forget_unwritten(key, stream)
                 raise long_poll_expired()
             waiter: asyncio.Future[None] = loop.create_future()
             stream.waiters.append(waiter)
@@ -190,8 +191,7 @@ class Streams:
             finally:
                 if waiter in stream.waiters:
                     stream.waiters.remove(waiter)
-                if stream.number == 0 and not stream.waiters:
-                    self._streams.pop(key, None)
+                self._forget_unwritten(key, stream)
 
     async def list_before(
         self, key: StreamKey, page_size: int, before_token: str
@@ -297,6 +297,10 @@ class Streams:
     def _expect_stream(self, key: StreamKey) -> _Stream:
         # Number 0 until the first message: somebody reads a stream that nobody has written yet.
         return self._streams.setdefault(key, _Stream(0, 1))
+
+    def _forget_unwritten(self, key: StreamKey, stream: _Stream) -> None:
+        if stream.number == 0 and not stream.waiters:
+            self._streams.pop(key, None)
 
 
 def _read_sequence(message: StreamMessageRow) -> int:

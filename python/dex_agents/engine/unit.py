@@ -37,6 +37,7 @@ class Unit:
 
     __slots__ = (
         "_numbers",
+        "_progress",
         "blobs",
         "deletes_secret",
         "effects",
@@ -61,6 +62,7 @@ class Unit:
         self.sequence = 0
         self.index_types = index_types
         self._numbers = numbers
+        self._progress: dict[StepExecution, int] = {}
 
     def touch(self, run: Run) -> None:
         """Note that a run changed, so that those who wait for it look again."""
@@ -88,7 +90,13 @@ class Unit:
     def put_progress(self, run: Run, execution: StepExecution) -> None:
         """Write how far an execution has come."""
         execution.has_progress_row = True
-        self.operations.append(build_progress_operation(run, execution))
+        operation = build_progress_operation(run, execution)
+        position = self._progress.get(execution)
+        if position is None:
+            self._progress[execution] = len(self.operations)
+            self.operations.append(operation)
+        else:
+            self.operations[position] = operation
 
     def delete_execution(self, run: Run, execution: StepExecution) -> None:
         """Delete the rows of an execution."""

@@ -1,6 +1,8 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
+import sqlite3
 from datetime import timedelta
 from pathlib import Path
 
@@ -267,3 +269,29 @@ async def test_work_is_shared_without_losing_or_repeating_any(tmp_path: Path, wo
         ids = [f"flow-{number}" for number in range(60)]
         await asyncio.gather(*(room.run(flow, flow_id, "x") for flow_id in ids))
     assert Note.runs == dict.fromkeys(ids, 1)
+
+
+async def test_the_mark_of_a_limited_attempt_costs_no_commit_of_its_own(tmp_path: Path) -> None:
+    class Countdown(AsyncStep[int]):
+        def get_step_options(self) -> dex.StepOptions:
+            return dex.StepOptions(execute_retry=ONCE)
+
+        async def execute(self, context: dex.AsyncContext, input: int) -> dex.StepDecision:
+            return dex.go_to(Countdown, input - 1) if input > 1 else dex.graceful_complete(input)
+
+    class Chain(dex.Flow[int]):
+        def get_steps(self) -> dex.StepList[int]:
+            return dex.StepList[int].start_step(Countdown())
+
+    async def count_units(steps: int) -> int:
+        folder = tmp_path / str(steps)
+        folder.mkdir()
+        flow = Chain()
+        async with open_room(folder, flow) as room:
+            await room.run(flow, "f", steps)
+            path = room.database
+        with contextlib.closing(sqlite3.connect(path)) as connection:
+            (units,) = connection.execute("SELECT value FROM meta WHERE name = 'folded'").fetchone()
+        return int(units)
+
+    assert await count_units(9) - await count_units(4) == 5
