@@ -76,7 +76,7 @@ class Attempts:
         ):
             return
         if execution.due_at > self._units.now():
-            self._timers.add(execution.due_at, run, execution)
+            self._timers.set(execution.due_at, run.number, execution.number)
             return
         task = Task(
             run,

@@ -77,7 +77,7 @@ def end_execution(run: Run, execution: StepExecution, unit: Unit) -> None:
     """End an execution that did not end itself: a Worker still busy with it is told to stop."""
     del run.executions[execution.number]
     unit.delete_execution(run, execution)
-    unit.ended.append(execution)
+    unit.ended.append((run, execution))
 
 
 def end_step_types(run: Run, step_types: Collection[str], unit: Unit) -> None:

@@ -134,6 +134,11 @@ def internal(detail: str) -> ServiceError:
     return ServiceError(grpc.StatusCode.INTERNAL, pb.ERROR_SUB_STATUS_UNCATEGORIZED, detail)
 
 
+def data_lost(detail: str) -> ServiceError:
+    """Return the failure for a call that needs something that can no longer be read."""
+    return ServiceError(grpc.StatusCode.DATA_LOSS, pb.ERROR_SUB_STATUS_UNCATEGORIZED, detail)
+
+
 def unavailable(detail: str) -> ServiceError:
     """Return the failure for a call that reached an engine which is stopping."""
     return ServiceError(grpc.StatusCode.UNAVAILABLE, pb.ERROR_SUB_STATUS_UNCATEGORIZED, detail)

@@ -204,6 +204,9 @@ def decode_locals(encoded: bytes) -> list[pb.KV]:
     return list(pb.InvokeExecuteMethodRequest.FromString(encoded).step_exe_locals)
 
 
+NO_TIMERS = _encoder.encode([])
+"""How an execution without Timers is spelled."""
+
 _timer_decoder = msgspec.msgpack.Decoder(list[tuple[float, int]])
 
 

@@ -27,6 +27,7 @@ from dex_agents.engine.clock import Clock, SystemClock
 from dex_agents.engine.committer import Committer
 from dex_agents.engine.coordinator import Coordinator
 from dex_agents.engine.lock import DatabaseLock
+from dex_agents.engine.runs import RUNS_IN_MEMORY
 from dex_agents.engine.service import FlowService, build_methods
 from dex_agents.engine.store.database import Synchronous, resolve_path
 from dex_agents.engine.store.writer import Folded, StoreWriter
@@ -45,7 +46,7 @@ _LOGGER = logging.getLogger(__name__)
 class _RunningEngine:
     """An engine on the present event loop, from `open` to `close`."""
 
-    def __init__(self, path: str, synchronous: Synchronous, clock: Clock) -> None:
+    def __init__(self, path: str, synchronous: Synchronous, clock: Clock, runs_in_memory: int) -> None:
         self.failed = asyncio.Event()
         self.failure: BaseException | None = None
         self._listener: Listener | None = None
@@ -69,8 +70,10 @@ class _RunningEngine:
                 numbers=numbers,
                 index_types=reader.load_index_types(),
                 last_run_number=reader.load_last_run_number(),
+                runs_in_memory=runs_in_memory,
             )
-            self._open_runs = reader.load_running()
+            self._active_runs = reader.load_active()
+            self._instants = reader.load_instants()
             opened.pop_all()
         self._committer = self._coordinator.units.committer
         self._service = FlowService(self._coordinator, self._streams, self._archive, numbers)
@@ -78,8 +81,8 @@ class _RunningEngine:
     async def open(self, address: ListenAddress) -> str:
         """Recover, listen, and return the address to connect to."""
         self._committer.start()
-        self._coordinator.recover(self._open_runs)
-        self._open_runs = []
+        self._coordinator.recover(self._active_runs, self._instants)
+        self._active_runs, self._instants = [], {}
         claim_socket_path(address)
         listener = Listener(build_methods(self._service, WorkerStreams(self._coordinator, self._streams)))
         try:
@@ -146,6 +149,7 @@ class LocalEngine:
         *,
         listen: str | None = None,
         synchronous: Synchronous = "full",
+        runs_in_memory: int = RUNS_IN_MEMORY,
     ) -> None:
         """Describe an engine; nothing is opened before `start`.
 
@@ -155,12 +159,17 @@ class LocalEngine:
                 new folder that only this user may enter. There is no authentication: whoever reaches the
                 address is served, so think before naming a host that is not a loopback one.
             synchronous: `full` syncs every commit to the disk, `normal` leaves that to the operating system.
+            runs_in_memory: Runs that stay in memory for their use alone, the longest unused first to go;
+                about 8 KB each. A run with a Step to make, a call or a waiter is in memory beyond that
+                number. The others are read from the database when something happens to them.
 
         Raises:
-            ValueError: `synchronous` is neither `full` nor `normal`.
+            ValueError: `synchronous` is neither `full` nor `normal`, or `runs_in_memory` is negative.
         """
         if synchronous not in ("full", "normal"):
             raise ValueError(f"synchronous must be 'full' or 'normal', not {synchronous!r}")
+        _require_runs_in_memory(runs_in_memory)
+        self._runs_in_memory = runs_in_memory
         self._path = path
         self._listen = listen
         self._synchronous: Synchronous = synchronous
@@ -259,6 +268,7 @@ class LocalEngine:
             self._path,
             listen=self._listen,
             synchronous=self._synchronous,
+            runs_in_memory=self._runs_in_memory,
             on_ready=on_ready,
             until=self._stop,
             clock=self._clock,
@@ -285,6 +295,7 @@ async def serve(
     *,
     listen: str | None = None,
     synchronous: Synchronous = "full",
+    runs_in_memory: int = RUNS_IN_MEMORY,
     on_ready: Callable[[str], object] | None = None,
     until: asyncio.Event | None = None,
     clock: Clock | None = None,
@@ -295,6 +306,7 @@ async def serve(
         path: The database file, as for `LocalEngine`.
         listen: The address, as for `LocalEngine`.
         synchronous: As for `LocalEngine`.
+        runs_in_memory: As for `LocalEngine`.
         on_ready: Called with the address once clients can connect.
         until: Ends the engine when it is set; without it only cancellation does.
         clock: The time; by default the machine's.
@@ -309,13 +321,14 @@ async def serve(
         As for `LocalEngine`. When a commit fails the engine ends rather than go on from what is only in
         memory.
     """
+    _require_runs_in_memory(runs_in_memory)
     folder: Path | None = None
     if listen is None:
         address, folder = create_private_address()
     else:
         address = parse_address(listen)
     try:
-        engine = _RunningEngine(resolve_path(path), synchronous, clock or SystemClock())
+        engine = _RunningEngine(resolve_path(path), synchronous, clock or SystemClock(), runs_in_memory)
         try:
             target = await engine.open(address)
             if on_ready is not None:
@@ -328,6 +341,11 @@ async def serve(
             shutil.rmtree(folder, ignore_errors=True)
     if engine.failure is not None:
         raise EngineError(f"it could not go on: {engine.failure}") from engine.failure
+
+
+def _require_runs_in_memory(count: int) -> None:
+    if count < 0:
+        raise ValueError(f"runs_in_memory must not be negative, not {count}")
 
 
 async def _wait_for_end(engine: _RunningEngine, until: asyncio.Event) -> None:

@@ -1,7 +1,7 @@
 """What the engine knows about a Flow run, in memory.
 
-Running runs live here from start to close; a closed run is dropped after a while and read back from the state
-tables when somebody asks. Nothing in this module decides anything.
+A run lives here while something goes on with it; afterwards it is dropped and read back from the state tables
+when somebody asks. Nothing in this module decides anything.
 """
 
 from __future__ import annotations
@@ -138,7 +138,7 @@ class StepExecution:
         return self.movement.from_step_execution_id_internal_only
 
 
-@dataclass(slots=True, eq=False)
+@dataclass(slots=True, eq=False, weakref_slot=True)
 class Run:
     """One run of a Flow.
 

@@ -26,7 +26,7 @@ class Unit:
         operations: Rows to write, in order.
         blobs: Large payloads to write beside them.
         ready: Executions whose next attempt is due, in start order, with the run they belong to.
-        ended: Executions that no longer exist; a Worker still busy with one is told to stop.
+        ended: Executions that no longer exist, with their run; a Worker still busy with one is told to stop.
         timers: Executions that wait for an instant.
         runs: Runs that changed.
         deletes_secret: A hard-delete value went away, so its bytes must leave the disk.
@@ -54,7 +54,7 @@ class Unit:
         self.operations: list[Operation] = []
         self.blobs: list[Blob] = []
         self.ready: list[tuple[Run, StepExecution]] = []
-        self.ended: list[StepExecution] = []
+        self.ended: list[tuple[Run, StepExecution]] = []
         self.timers: list[tuple[Run, StepExecution]] = []
         self.runs: list[Run] = []
         self.effects: list[Callable[[], None]] = []

@@ -9,12 +9,13 @@ for a fold before a search.
 from __future__ import annotations
 
 from collections import deque
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import cast
 
 from dex.dexpb import dex_pb2 as pb
 
-from dex_agents.engine.journal import decode_locals, decode_timers
+from dex_agents.engine.journal import NO_TIMERS, decode_locals, decode_timers
 from dex_agents.engine.state import (
     MESSAGE_COUNTER,
     IndexEntry,
@@ -113,9 +114,34 @@ class StoreReader:
         """Close the connection."""
         self._connection.close()
 
-    def load_running(self) -> list[Run]:
-        """Return every open run, oldest first."""
-        return self._load("status = 1", ())
+    def load_active(self) -> list[Run]:
+        """Return every open run in which an attempt is due or running, oldest first."""
+        return self._load(
+            "status = 1 AND run IN (SELECT s.run FROM step s LEFT JOIN step_progress p USING (run, number)"
+            " WHERE p.phase IS NOT 'waiting')",
+            (),
+        )
+
+    def load_runs(self, numbers: Sequence[int]) -> list[Run]:
+        """Return the runs with some numbers, as far as they exist, oldest first."""
+        return self._load(f"run IN ({', '.join('?' * len(numbers))})", tuple(numbers))
+
+    def load_instants(self) -> dict[tuple[int, int], float]:
+        """Return the next instant of every open run (as execution 0) and of every execution that waits."""
+        instants = {
+            (run, 0): timeout_at
+            for run, timeout_at in self._connection.execute(
+                "SELECT run, timeout_at FROM run WHERE status = 1 AND timeout_at IS NOT NULL"
+            )
+        }
+        for run, number, encoded in self._connection.execute(
+            "SELECT run, number, timers FROM step_progress WHERE phase = 'waiting' AND timers <> ?",
+            (NO_TIMERS,),
+        ):
+            pending = [timer.fire_at for timer in _read_timers(encoded) if not timer.is_over]
+            if pending:
+                instants[run, number] = min(pending)
+        return instants
 
     def load_latest(self, flow_id: str) -> Run | None:
         """Return the latest run of a Flow ID."""
@@ -197,7 +223,7 @@ class StoreReader:
         value: int = self._connection.execute(statement).fetchone()[0]
         return value
 
-    def _load(self, condition: str, arguments: tuple[str, ...]) -> list[Run]:
+    def _load(self, condition: str, arguments: tuple[str | int, ...]) -> list[Run]:
         # A fold may happen between two statements: one snapshot for all tables.
         self._connection.execute("BEGIN")
         try:
@@ -205,7 +231,7 @@ class StoreReader:
         finally:
             self._connection.rollback()
 
-    def _load_in_snapshot(self, condition: str, arguments: tuple[str, ...]) -> list[Run]:
+    def _load_in_snapshot(self, condition: str, arguments: tuple[str | int, ...]) -> list[Run]:
         rows = self._connection.execute(
             f"SELECT {_RUN_COLUMNS} FROM run WHERE {condition} ORDER BY run",
             arguments,
@@ -237,7 +263,7 @@ class StoreReader:
         self._load_steps(runs, scope, arguments)
         return list(runs.values())
 
-    def _load_data(self, runs: dict[int, Run], scope: str, arguments: tuple[str, ...]) -> None:
+    def _load_data(self, runs: dict[int, Run], scope: str, arguments: tuple[str | int, ...]) -> None:
         select = self._connection.execute
         for table, is_secret in (("attribute", False), ("secret_attribute", True)):
             for number, key, value in select(f"SELECT run, key, value FROM {table} WHERE {scope}", arguments):
@@ -260,7 +286,7 @@ class StoreReader:
         ):
             runs[number].outputs.append(pb.StepCompletionOutput.FromString(output))
 
-    def _load_steps(self, runs: dict[int, Run], scope: str, arguments: tuple[str, ...]) -> None:
+    def _load_steps(self, runs: dict[int, Run], scope: str, arguments: tuple[str | int, ...]) -> None:
         select = self._connection.execute
         for number, name, value in select(f"SELECT run, name, value FROM counter WHERE {scope}", arguments):
             if name == MESSAGE_COUNTER:
@@ -293,12 +319,15 @@ class StoreReader:
             execution.is_started = bool(row[4])
             execution.first_attempt_at, execution.due_at = row[5], row[6]
             execution.condition = None if row[7] is None else pb.WaitingCondition.FromString(row[7])
-            execution.timers = [TimerState(fire_at, status) for fire_at, status in _timers(row[8])]
+            execution.timers = _read_timers(row[8])
             execution.step_locals = {local.key: local for local in decode_locals(row[9])}
             execution.results = None if row[10] is None else pb.ConditionResults.FromString(row[10])
             execution.heartbeat = None if row[11] is None else pb.Value.FromString(row[11])
             execution.has_progress_row = True
 
 
-def _timers(encoded: bytes) -> list[tuple[float, pb.InternalTimerStatus]]:
-    return [(fire_at, cast("pb.InternalTimerStatus", status)) for fire_at, status in decode_timers(encoded)]
+def _read_timers(encoded: bytes) -> list[TimerState]:
+    return [
+        TimerState(fire_at, cast("pb.InternalTimerStatus", status))
+        for fire_at, status in decode_timers(encoded)
+    ]
