@@ -13,7 +13,7 @@ from google.protobuf.message import DecodeError
 
 from dex_agents.engine.failures import data_lost
 from dex_agents.engine.state import Run
-from dex_agents.engine.store.reader import FoundRun, StoreReader, StreamMessageRow
+from dex_agents.engine.store.reader import Counts, FoundRun, StoreReader, StreamMessageRow
 from dex_agents.engine.values import BlobKind
 
 _ResultT = TypeVar("_ResultT")
@@ -43,6 +43,14 @@ class Archive:
     async def load_runs(self, numbers: Sequence[int]) -> list[Run]:
         """Return the runs with some numbers, as far as they exist."""
         return await self._run(lambda reader: reader.load_runs(numbers))
+
+    async def load_closed_before(self, instant: float, limit: int) -> list[int]:
+        """Return the numbers of runs that closed before a Unix time, the longest closed first."""
+        return await self._run(lambda reader: reader.load_closed_before(instant, limit))
+
+    async def count(self) -> Counts:
+        """Count what the database holds."""
+        return await self._run(lambda reader: reader.count())
 
     async def load_blobs(self, wanted: Sequence[tuple[BlobKind, int]]) -> list[bytes | None]:
         """Return the payload of every blob, or `None` for one that does not exist."""

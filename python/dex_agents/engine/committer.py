@@ -10,11 +10,13 @@ from __future__ import annotations
 import asyncio
 import logging
 import threading
+import time
 from collections import deque
 from collections.abc import Callable
 from enum import Enum
 from queue import Empty, SimpleQueue
 
+from dex_agents.engine.clock import Clock
 from dex_agents.engine.failures import unavailable
 from dex_agents.engine.store.writer import Folded, StoreWriter
 from dex_agents.engine.unit import Unit
@@ -36,6 +38,9 @@ COMPANY_SECONDS = 0.02
 
 MAX_COMPANY_OPERATIONS = 64
 """Operations that such a unit gathers: each may be a message of some megabytes, and a unit is one row."""
+
+LATENCIES_KEPT = 1024
+"""Commits whose latency is remembered."""
 
 MAX_GROUP_UNITS = 512
 """Units in one commit, which bounds how long a commit can take."""
@@ -92,6 +97,9 @@ class Committer:
 
     Attributes:
         failure: What ended it, or `None`.
+        commits: Commits so far.
+        committed_units: Units in them.
+        latencies: Seconds that each of the last commits took.
     """
 
     def __init__(
@@ -100,6 +108,7 @@ class Committer:
         release: Callable[[Unit], None],
         on_folded: Callable[[Folded], None],
         on_failure: Callable[[BaseException], None],
+        clock: Clock,
     ) -> None:
         """Wrap a store.
 
@@ -108,6 +117,7 @@ class Committer:
             release: Called on the loop for every unit, in order, once it is durable.
             on_folded: Called on the loop after every fold.
             on_failure: Called on the loop once, when the store failed.
+            clock: The time, by which payloads become garbage.
         """
         self._durable = _Watermark(writer.last_sequence)
         self._folded = _Watermark(writer.last_sequence)
@@ -116,6 +126,10 @@ class Committer:
         self._release = release
         self._on_folded = on_folded
         self._on_failure = on_failure
+        self._clock = clock
+        self.commits = 0
+        self.committed_units = 0
+        self.latencies: deque[float] = deque(maxlen=LATENCIES_KEPT)
         self._last_sequence = writer.last_sequence
         self._queue: SimpleQueue[Unit | _Order] = SimpleQueue()
         self._submitted: deque[Unit] = deque()
@@ -129,6 +143,16 @@ class Committer:
     def folded(self) -> int:
         """Sequence of the last unit that readers can see."""
         return self._folded.value
+
+    @property
+    def backlog(self) -> int:
+        """Number of committed units that readers cannot see yet."""
+        return self._durable.value - self._folded.value
+
+    @property
+    def log_bytes(self) -> int:
+        """Size of the write-ahead log."""
+        return self._writer.log_bytes
 
     def start(self) -> None:
         """Start the thread."""
@@ -257,7 +281,11 @@ class Committer:
 
     def _commit(self, writer: StoreWriter, group: list[Unit]) -> None:
         blobs = [blob for unit in group for blob in unit.blobs]
+        begun = time.perf_counter()
         writer.append([(unit.sequence, unit.operations) for unit in group], blobs)
+        self.latencies.append(time.perf_counter() - begun)
+        self.commits += 1
+        self.committed_units += len(group)
         self._notify(self._on_durable, group[-1].sequence)
         if any(unit.deletes_secret for unit in group):
             self._must_purge = True
@@ -272,6 +300,7 @@ class Committer:
 
     def _fold(self, writer: StoreWriter) -> None:
         self._notify(self._note_folded, writer.fold())
+        writer.collect_garbage(self._clock.now())
 
     def _notify(self, call: Callable[..., None], *arguments: object) -> None:
         if not self._loop.is_closed():

@@ -95,6 +95,11 @@ class Coordinator:
         self.units.hand_out = self.attempts.schedule
         self.rpc_calls = RpcCalls(self.units, self.runs, self.attempts)
 
+    @property
+    def instants(self) -> int:
+        """Number of Timers, retries and timeouts to come."""
+        return self._timers.count
+
     def stop(self) -> None:
         """Fire no more Timers, hand out no more tasks, and leave running attempts to the next start."""
         self.is_stopping = True

@@ -45,7 +45,11 @@ class _Backlog:
 
 
 class Dispatcher:
-    """Hands tasks to Workers, RPCs first."""
+    """Hands tasks to Workers, RPCs first.
+
+    Attributes:
+        answered: Tasks answered so far.
+    """
 
     def __init__(
         self, source: TaskSource, call_when_durable: Callable[[int, Callable[[], None]], None]
@@ -63,11 +67,18 @@ class Dispatcher:
         self._carriers: dict[Task, WorkerStream] = {}
         self._backlogs: dict[str, _Backlog] = {}
         self._sweeper: asyncio.TimerHandle | None = None
+        self.answered: dict[TaskKind, int] = {"step": 0, "rpc": 0}
 
     @property
     def workers(self) -> Iterable[Worker]:
         """The connected Workers."""
         return self._workers.values()
+
+    def count_queued(self) -> dict[str, int]:
+        """Return the number of tasks that wait for a Worker, by Flow type."""
+        return {
+            flow_type: len(backlog.rpcs) + len(backlog.steps) for flow_type, backlog in self._backlogs.items()
+        }
 
     def submit(self, task: Task) -> None:
         """Queue a task and hand it out if a Worker has room."""
@@ -134,6 +145,7 @@ class Dispatcher:
         if task is not None:
             self._release(stream, task)
             stream.worker.note_success()
+            self.answered[task.kind] += 1
             self._pump()
         return task
 

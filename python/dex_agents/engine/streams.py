@@ -244,6 +244,19 @@ class Streams:
             page.append(message)
         return page, str(page[-1].sequence) if len(page) < len(found) else ""
 
+    def remove(self, flow_id: str, unit: Unit) -> bool:
+        """Remove the streams of a Flow ID with their messages; `False` if somebody uses one of them."""
+        groups = [(key, group) for key, group in self._groups.items() if flow_id in group.numbers]
+        streams = [self._streams.get(StreamKey(*key, flow_id)) for key, _ in groups]
+        if any(stream is not None and stream.users for stream in streams):
+            return False
+        for stream in streams:
+            while stream is not None and stream.tail:
+                self._drop_first(stream)
+        for _, group in groups:
+            unit.delete(Table.STREAM, (group.numbers.pop(flow_id),))
+        return True
+
     def note_folded(self, folded: Folded) -> None:
         """Drop messages from memory that were trimmed, and old ones that readers of the database can see."""
         for stream in list(self._streams.values()) if folded.trimmed else ():

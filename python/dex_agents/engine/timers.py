@@ -45,6 +45,11 @@ class Timers:
         """Return the number of instants in the heap, outdated ones included."""
         return len(self._heap)
 
+    @property
+    def count(self) -> int:
+        """Number of instants that are wanted."""
+        return len(self._instants)
+
     def set(self, when: float, run: int, execution: int = 0) -> None:
         """Ask for a call at a Unix time, instead of the one asked for before; a past one is called soon."""
         self._instants[run, execution] = when

@@ -34,7 +34,7 @@ class Units:
 
     def open(self) -> Unit:
         """Return an empty unit."""
-        return Unit(self._numbers, self.index_types)
+        return Unit(self._numbers, self.index_types, self._clock.now())
 
     def now(self) -> float:
         """Return the current Unix time in seconds."""

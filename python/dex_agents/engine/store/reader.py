@@ -25,7 +25,7 @@ from dex_agents.engine.state import (
     TimerState,
 )
 from dex_agents.engine.store.database import connect_reader
-from dex_agents.engine.values import BlobKind
+from dex_agents.engine.values import BlobKind, read_blob_id
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,6 +93,23 @@ class FoundRun:
     position: str | int | float | None
 
 
+@dataclass(frozen=True, slots=True)
+class Counts:
+    """What a database holds.
+
+    Attributes:
+        open_runs: Runs that are open.
+        closed_runs: Runs that are closed.
+        waiting: Waiting executions by Step type.
+        database_bytes: Size of the file.
+    """
+
+    open_runs: int
+    closed_runs: int
+    waiting: dict[str, int]
+    database_bytes: int
+
+
 _RUN_COLUMNS = (
     "run, run_id, flow_id, flow_type, request_id, started_at, config, timeout_at, timeout_policy,"
     " timeout_options, status, closed_at, error_type, error_message, is_completing"
@@ -125,6 +142,26 @@ class StoreReader:
     def load_runs(self, numbers: Sequence[int]) -> list[Run]:
         """Return the runs with some numbers, as far as they exist, oldest first."""
         return self._load(f"run IN ({', '.join('?' * len(numbers))})", tuple(numbers))
+
+    def load_closed_before(self, instant: float, limit: int) -> list[int]:
+        """Return the numbers of runs that closed before a Unix time, the longest closed first."""
+        rows = self._connection.execute(
+            "SELECT run FROM run WHERE closed_at IS NOT NULL AND closed_at < ? ORDER BY closed_at LIMIT ?",
+            (instant, limit),
+        )
+        return [number for (number,) in rows]
+
+    def count(self) -> Counts:
+        """Count what the database holds."""
+        statuses = dict(self._connection.execute("SELECT status = 1, count(*) FROM run GROUP BY 1"))
+        waiting = dict(
+            self._connection.execute(
+                "SELECT s.step_type, count(*) FROM step s JOIN step_progress p USING (run, number)"
+                " WHERE p.phase = 'waiting' GROUP BY 1 ORDER BY 1"
+            )
+        )
+        size = self._scalar("PRAGMA page_count") * self._scalar("PRAGMA page_size")
+        return Counts(statuses.get(1, 0), statuses.get(0, 0), waiting, size)
 
     def load_instants(self) -> dict[tuple[int, int], float]:
         """Return the next instant of every open run (as execution 0) and of every execution that waits."""
@@ -268,11 +305,15 @@ class StoreReader:
         for table, is_secret in (("attribute", False), ("secret_attribute", True)):
             for number, key, value in select(f"SELECT run, key, value FROM {table} WHERE {scope}", arguments):
                 runs[number].put_attribute(key, pb.Value.FromString(value), is_secret=is_secret)
-        for number, key, attribute, rows in select(
-            f"SELECT run, key, attribute, max(position) + 1 FROM index_value WHERE {scope} GROUP BY run, key",
+        for number, key, position, attribute, shown in select(
+            f"SELECT run, key, position, attribute, value FROM index_value WHERE {scope} ORDER BY position",
             arguments,
         ):
-            runs[number].indexes[key] = IndexEntry(attribute, rows)
+            if position == 0:
+                blob_id = read_blob_id(pb.Value.FromString(shown))
+                runs[number].indexes[key] = IndexEntry(attribute, 1, blob_id)
+            else:
+                runs[number].indexes[key].rows = position + 1
         for number, channel, sequence, message_id, value in select(
             f"SELECT run, channel, sequence, message_id, value FROM channel_message WHERE {scope}"
             " ORDER BY run, channel, sequence",

@@ -278,6 +278,10 @@ class Calls:
         call.open(self._methods[given[b":path"]](call), None if timeout is None else _parse_timeout(timeout))
         return call
 
+    def add(self, path: str, method: OpenCall) -> None:
+        """Serve one more method."""
+        self._methods[path.encode()] = method
+
     async def wait_over(self, seconds: float) -> None:
         """Wait until no call is open, but no longer than so many seconds."""
         if self._open:
