@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 
+import grpc
 import msgspec
 
 from dex_agents.engine.archive import Archive
@@ -11,9 +12,13 @@ from dex_agents.engine.coordinator import Coordinator
 from dex_agents.engine.failures import ServiceError, build_status
 from dex_agents.engine.transport.calls import Call, CallFailedError, CallHandler, UnaryCall
 from dex_agents.engine.transport.listener import Listener
+from dex_agents.errors import EngineUnreachableError
 
 STATS_PATH = "/dex_agents.Engine/GetStats"
 """The method that answers an empty message with `EngineReport` as JSON."""
+
+
+REPORT_TIMEOUT_SECONDS = 20.0
 
 
 class EngineReport(msgspec.Struct, frozen=True):
@@ -60,6 +65,28 @@ class EngineReport(msgspec.Struct, frozen=True):
     instants: int
     connections: int
     calls: int
+
+
+async def read_engine_report(server_address: str, token: str | None = None) -> EngineReport:
+    """Ask a running engine how it fares.
+
+    Args:
+        server_address: Where it listens.
+        token: Its bearer token, if it asks for one.
+
+    Raises:
+        EngineUnreachableError: Nothing answers there, or it refuses, or it is not such an engine.
+    """
+    metadata = None if token is None else (("authorization", f"Bearer {token}"),)
+    async with grpc.aio.insecure_channel(server_address) as channel:
+        ask: grpc.aio.UnaryUnaryMultiCallable[bytes, bytes] = channel.unary_unary(STATS_PATH)
+        try:
+            answer = await ask(b"", timeout=REPORT_TIMEOUT_SECONDS, metadata=metadata)
+            return msgspec.json.decode(answer, type=EngineReport)
+        except grpc.aio.AioRpcError as error:
+            raise EngineUnreachableError(server_address, error.details() or error.code().name) from None
+        except msgspec.DecodeError as error:
+            raise EngineUnreachableError(server_address, f"its report cannot be read: {error}") from error
 
 
 class EngineStats:

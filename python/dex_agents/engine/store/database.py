@@ -72,6 +72,28 @@ def connect(path: str, synchronous: Synchronous) -> sqlite3.Connection:
         raise EngineDatabaseError(path, f"the file cannot be used as a database: {error}") from error
 
 
+def inspect_database(path: str) -> int:
+    """Return the schema version of a database without changing anything.
+
+    Raises:
+        EngineDatabaseError: There is no file, it is not a database of ours, or it is of a newer version.
+    """
+    if not Path(path).exists():
+        raise EngineDatabaseError(path, "there is no such file")
+    try:
+        connection = sqlite3.connect(f"file:{path}?mode=ro", uri=True, timeout=BUSY_TIMEOUT_SECONDS)
+        try:
+            _judge(path, connection)
+            version: int = connection.execute("PRAGMA user_version").fetchone()[0]
+        finally:
+            connection.close()
+    except sqlite3.Error as error:
+        raise EngineDatabaseError(path, f"the file cannot be used as a database: {error}") from error
+    if not version:
+        raise EngineDatabaseError(path, "the file is an empty database")
+    return version
+
+
 def connect_reader(path: str) -> sqlite3.Connection:
     """Open a second connection that only reads.
 

@@ -205,6 +205,13 @@ class StoreReader:
         ).fetchone()
         return None if row is None else row[0]
 
+    def has_blob(self, kind: BlobKind, number: int) -> bool:
+        """Tell whether there is a blob of this kind."""
+        row = self._connection.execute(
+            "SELECT 1 FROM blob WHERE number = ? AND kind = ?", (number, kind)
+        ).fetchone()
+        return row is not None
+
     def load_streams(self) -> list[StreamRow]:
         """Return every stream."""
         rows = self._connection.execute(
