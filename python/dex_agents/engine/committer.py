@@ -18,6 +18,7 @@ from queue import Empty, SimpleQueue
 
 from dex_agents.engine.clock import Clock
 from dex_agents.engine.failures import unavailable
+from dex_agents.engine.store.checkpointer import Checkpointer
 from dex_agents.engine.store.writer import Folded, StoreWriter
 from dex_agents.engine.unit import Unit
 
@@ -30,8 +31,8 @@ FOLD_IDLE_SECONDS = 0.25
 IDLE_LOG_BYTES = 2 * 1024 * 1024
 """Size of the log from which it is copied into the database file when there is time."""
 
-BUSY_LOG_BYTES = 32 * 1024 * 1024
-"""The same in the middle of the work, where a checkpoint delays the commits behind it."""
+BUSY_LOG_BYTES = 16 * 1024 * 1024
+"""The same in the middle of the work, where most of it is copied beside the commits."""
 
 COMPANY_SECONDS = 0.02
 """How long a unit that nobody waits for looks out for another one to be committed with."""
@@ -241,16 +242,23 @@ class Committer:
     def _work(self) -> None:
         writer = self._writer
         try:
-            self._work_until_stopped(writer)
+            checkpointer = Checkpointer(writer.path, writer.synchronous, self._note_failure)
+            try:
+                self._work_until_stopped(writer, checkpointer)
+            finally:
+                checkpointer.stop()
             self._fold(writer)
             writer.purge_log()
-        except BaseException as error:
-            _LOGGER.critical("the engine cannot write its database and stops", exc_info=error)
-            self._notify(self._fail, error)
+        except BaseException as error:  # noqa: BLE001 - handed to whoever waits for the engine
+            self._note_failure(error)
         finally:
             writer.close()
 
-    def _work_until_stopped(self, writer: StoreWriter) -> None:
+    def _note_failure(self, error: BaseException) -> None:
+        _LOGGER.critical("the engine cannot write its database and stops", exc_info=error)
+        self._notify(self._fail, error)
+
+    def _work_until_stopped(self, writer: StoreWriter, checkpointer: Checkpointer) -> None:
         queue = self._queue
         while True:
             try:
@@ -258,7 +266,7 @@ class Committer:
                 item = queue.get(timeout=FOLD_IDLE_SECONDS) if is_idle_work else queue.get()
             except Empty:
                 self._fold(writer)
-                self._tidy(writer, IDLE_LOG_BYTES)
+                self._tidy(writer)
                 continue
             group: list[Unit] = []
             while isinstance(item, Unit):
@@ -273,7 +281,11 @@ class Committer:
                 self._commit(writer, group)
                 if writer.backlog >= FOLD_BACKLOG:
                     self._fold(writer)
-                    self._tidy(writer, BUSY_LOG_BYTES)
+                    if writer.log_bytes > BUSY_LOG_BYTES:
+                        checkpointer.request()
+                if checkpointer.take_done():
+                    # What was committed during the pass: little, and afterwards the log begins anew.
+                    writer.checkpoint()
             if item is _Order.STOP:
                 return
             if item is _Order.FOLD:
@@ -290,12 +302,12 @@ class Committer:
         if any(unit.deletes_secret for unit in group):
             self._must_purge = True
             self._fold(writer)
-            self._tidy(writer, BUSY_LOG_BYTES)
+            self._tidy(writer)
 
-    def _tidy(self, writer: StoreWriter, log_bytes: int) -> None:
+    def _tidy(self, writer: StoreWriter) -> None:
         if self._must_purge:
             self._must_purge = not writer.purge_log()
-        elif writer.log_bytes > log_bytes:
+        elif writer.log_bytes > IDLE_LOG_BYTES:
             writer.checkpoint()
 
     def _fold(self, writer: StoreWriter) -> None:

@@ -105,6 +105,18 @@ def connect_reader(path: str) -> sqlite3.Connection:
     return connection
 
 
+def connect_checkpointer(path: str, synchronous: Synchronous) -> sqlite3.Connection:
+    """Open a further connection that copies the log of a database that is open already.
+
+    Raises:
+        sqlite3.Error: The file cannot be opened.
+    """
+    connection = _connect(path)
+    connection.execute(f"PRAGMA synchronous={synchronous.upper()}")
+    connection.execute("PRAGMA wal_autocheckpoint=0")
+    return connection
+
+
 def _connect(path: str) -> sqlite3.Connection:
     # Threads take turns: a connection is created on one thread and handed over to another for good.
     return sqlite3.connect(

@@ -53,6 +53,7 @@ class StoreWriter:
 
     Attributes:
         path: The database file.
+        synchronous: Whether commits survive a loss of power.
         database_id: Eight hexadecimal digits, random for each database.
         last_sequence: Journal sequence of the last committed unit.
         last_blob: Highest blob number in use.
@@ -66,7 +67,7 @@ class StoreWriter:
             EngineDatabaseError: The file is unusable or damaged.
         """
         self.path = path
-        self._synchronous: Synchronous = synchronous
+        self.synchronous: Synchronous = synchronous
         self._connection = connect(path, synchronous)
         self._pending: dict[tuple[int, Cells], Cells | None] = {}
         self._group_sizes: dict[int, int] = {}
@@ -193,7 +194,7 @@ class StoreWriter:
     @contextlib.contextmanager
     def _unsynced(self) -> Generator[None]:
         """Make one transaction of what can be done again if it does not survive a loss of power."""
-        is_full = self._synchronous == "full"
+        is_full = self.synchronous == "full"
         if is_full:
             self._connection.execute("PRAGMA synchronous=NORMAL")
         self._connection.execute("BEGIN IMMEDIATE")
@@ -211,6 +212,8 @@ class StoreWriter:
         for sequence, row in self._connection.execute(
             "SELECT sequence, operations FROM journal ORDER BY sequence"
         ):
+            if sequence != self.last_sequence + 1:
+                raise ValueError(f"the journal lacks the units between {self.last_sequence} and {sequence}")
             operations = decode_operations(row)
             for table, key, columns in operations:
                 shape = SHAPES[Table(table)]
