@@ -62,6 +62,13 @@ def add_engine_command(subparsers: Subparsers) -> None:
     parser.add_argument(
         "--token-file", type=Path, metavar="FILE", help="a file with the bearer token to ask clients for"
     )
+    parser.add_argument(
+        "--drain-seconds",
+        type=float,
+        default=5.0,
+        metavar="S",
+        help="how long a stop lets running Steps be answered (5)",
+    )
     parser.add_argument("--log-format", choices=("text", "json"), default="text", help="how logs are spelled")
     parser.set_defaults(run=run_engine, usage=parser)
     commands = parser.add_subparsers(title="commands", metavar="COMMAND")
@@ -195,6 +202,7 @@ async def _serve(arguments: argparse.Namespace) -> None:
             runs_in_memory=RUNS_IN_MEMORY if arguments.runs_in_memory is None else arguments.runs_in_memory,
             retention=None if days is None else timedelta(days=days),
             token=_read_token(arguments.token_file),
+            drain=timedelta(seconds=arguments.drain_seconds),
             on_ready=lambda address: print(f"dex-agents engine: listening on {address}", flush=True),
             until=until,
         )

@@ -13,6 +13,7 @@ another
 from __future__ import annotations
 
 import asyncio
+import contextlib
 from collections import deque
 from collections.abc import Callable, Iterable
 
@@ -67,6 +68,8 @@ class Dispatcher:
         self._carriers: dict[Task, WorkerStream] = {}
         self._backlogs: dict[str, _Backlog] = {}
         self._sweeper: asyncio.TimerHandle | None = None
+        self._is_draining = False
+        self._is_idle = asyncio.Event()
         self.answered: dict[TaskKind, int] = {"step": 0, "rpc": 0}
 
     @property
@@ -126,7 +129,7 @@ class Dispatcher:
             worker.held.remove(stream)
         if task is not None:
             stream.task = None
-            self._carriers.pop(task, None)
+            self._drop_carrier(task)
             worker.busy -= 1
         if not worker.streams:
             self._workers.pop(worker.worker_id, None)
@@ -174,6 +177,15 @@ class Dispatcher:
         self._loop.call_soon(self._pump)
         self._arm_sweeper()
 
+    async def drain(self, seconds: float) -> None:
+        """Hand out nothing more, and wait until what is running was answered or so many seconds are over."""
+        self._is_draining = True
+        if self._carriers:
+            self._is_idle.clear()
+            with contextlib.suppress(TimeoutError):
+                async with asyncio.timeout(seconds):
+                    await self._is_idle.wait()
+
     def stop(self) -> None:
         """Hand out nothing more."""
         self._backlogs.clear()
@@ -189,10 +201,15 @@ class Dispatcher:
 
     def _release(self, stream: WorkerStream, task: Task) -> None:
         stream.task = None
-        self._carriers.pop(task, None)
+        self._drop_carrier(task)
         stream.worker.busy -= 1
         if not stream.is_closed:
             stream.worker.idle[stream] = None
+
+    def _drop_carrier(self, task: Task) -> None:
+        self._carriers.pop(task, None)
+        if not self._carriers:
+            self._is_idle.set()
 
     def _acknowledge(self, stream: WorkerStream) -> None:
         stream.is_acknowledged = True
@@ -230,6 +247,8 @@ class Dispatcher:
 
     def _pick(self, task: Task, now: float) -> WorkerStream | None:
         flow_type = task.run.flow_type
+        if self._is_draining:
+            return None
         last = self._workers.get(task.run.sticky_worker)
         if last is not None:
             stream = self._offer(last, task, flow_type, now)

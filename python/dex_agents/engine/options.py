@@ -24,6 +24,7 @@ class EngineOptions:
     runs_in_memory: int = RUNS_IN_MEMORY
     retention: timedelta | None = None
     token: str | None = None
+    drain: timedelta = timedelta(0)
 
     def __post_init__(self) -> None:
         if self.synchronous not in ("full", "normal"):
@@ -32,6 +33,8 @@ class EngineOptions:
             raise ValueError(f"runs_in_memory must not be negative, not {self.runs_in_memory}")
         if self.retention is not None and self.retention < MIN_RETENTION:
             raise ValueError(f"retention must be at least {MIN_RETENTION}, not {self.retention}")
+        if self.drain < timedelta(0):
+            raise ValueError(f"drain must not be negative, not {self.drain}")
         if self.token is not None and (
             not self.token or not self.token.isascii() or not self.token.isprintable() or " " in self.token
         ):

@@ -80,6 +80,7 @@ class RunningEngine:
         self._committer = self._coordinator.units.committer
         self._service = FlowService(self._coordinator, self._streams, self._archive, numbers)
         self._token = options.token
+        self._drain_seconds = options.drain.total_seconds()
         self._retention: Retention | None = None
         self._removing: asyncio.Task[None] | None = None
         if options.retention is not None:
@@ -119,6 +120,8 @@ class RunningEngine:
             if self._removing is not None:
                 self._removing.cancel()
                 await asyncio.wait({self._removing})
+            if self._drain_seconds and not self.failed.is_set():
+                await self._coordinator.attempts.dispatcher.drain(self._drain_seconds)
             self._coordinator.stop()
             if self._listener is not None:
                 await self._listener.stop(STOP_GRACE_SECONDS)

@@ -50,6 +50,7 @@ class LocalEngine:
         runs_in_memory: int = RUNS_IN_MEMORY,
         retention: timedelta | None = None,
         token: str | None = None,
+        drain: timedelta = timedelta(0),
     ) -> None:
         """Describe an engine; nothing is opened before `start`.
 
@@ -66,6 +67,8 @@ class LocalEngine:
             retention: How long a run is kept after it closed, at least a second; then it is removed with its
                 state, and the streams of its Flow ID with the last run of it. By default runs are kept.
             token: What clients and Workers must present as a bearer token, in printable ASCII.
+            drain: How long a stop lets running Steps and RPCs be answered, while it hands out no more. What
+                is running after that counts as lost at the next start; by default nothing is waited for.
 
         Raises:
             ValueError: An option makes no sense; the message names it.
@@ -76,6 +79,7 @@ class LocalEngine:
             runs_in_memory=runs_in_memory,
             retention=retention,
             token=token,
+            drain=drain,
         )
         self._path = path
         self._clock: Clock = SystemClock()
@@ -195,6 +199,7 @@ async def serve(
     runs_in_memory: int = RUNS_IN_MEMORY,
     retention: timedelta | None = None,
     token: str | None = None,
+    drain: timedelta = timedelta(0),
     on_ready: Callable[[str], object] | None = None,
     until: asyncio.Event | None = None,
     clock: Clock | None = None,
@@ -208,6 +213,7 @@ async def serve(
         runs_in_memory: As for `LocalEngine`.
         retention: As for `LocalEngine`.
         token: As for `LocalEngine`.
+        drain: As for `LocalEngine`.
         on_ready: Called with the address once clients can connect.
         until: Ends the engine when it is set; without it only cancellation does.
         clock: The time; by default the machine's.
@@ -229,6 +235,7 @@ async def serve(
         runs_in_memory=runs_in_memory,
         retention=retention,
         token=token,
+        drain=drain,
     )
     await _serve(path, options, on_ready, until or asyncio.Event(), clock or SystemClock())
 

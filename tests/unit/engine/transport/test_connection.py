@@ -7,6 +7,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from dex_agents.engine.transport import connection
 from dex_agents.engine.transport.connection import (
     CONNECTION_WINDOW_BYTES,
     RECEIVED_FRAME_BYTES,
@@ -255,14 +256,14 @@ async def test_a_peer_cannot_send_more_than_the_windows_allow(tmp_path: Path) ->
 async def test_a_peer_that_does_not_read_is_not_read_from(tmp_path: Path) -> None:
     async with open_room(tmp_path) as room, room.connect() as peer:
         await peer.ping()
-        (connection,) = room.listener.connections
+        (pinged,) = room.listener.connections
         flood = asyncio.create_task(_flood(peer.writer))
         async with asyncio.timeout(BOUND):
-            while not connection.is_paused:
+            while not pinged.is_paused:
                 await asyncio.sleep(0)
         async with room.connect() as other:
             await other.ping()
-        assert connection.is_paused
+        assert pinged.is_paused
         assert not flood.done()
         flood.cancel()
 
@@ -272,6 +273,25 @@ async def _flood(writer: asyncio.StreamWriter) -> None:
     while True:
         writer.write(pings)
         await writer.drain()
+
+
+async def test_streams_beyond_the_limit_are_refused_and_the_others_served(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(connection, "MAX_STREAMS", 3)
+    async with open_room(tmp_path) as room, room.connect() as peer:
+        for number in (1, 3, 5, 7, 9):
+            peer.call(number, ECHO)
+        refused = [await peer.read(), await peer.read()]
+        assert [(kind, number) for kind, _, number, _ in refused] == [
+            (FrameType.RST_STREAM, 7),
+            (FrameType.RST_STREAM, 9),
+        ]
+        assert len(room.listener.calls) == 3
+        peer.message(1, b"hello", end=True)
+        assert (await peer.read_status(1))[b"grpc-status"] == b"0"
+        peer.call(11, ECHO, end=True)
+        assert (await peer.read_status(11))[b"grpc-status"] == b"0"
 
 
 @settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
