@@ -230,6 +230,7 @@ class MachineUnderAnyInterleaving(RuleBasedStateMachine):
 
     # What must hold
 
+    @pytest.mark.requirement("engine-interleavings")
     @invariant()
     def a_run_closes_once_and_nothing_is_active_behind_it(self) -> None:
         if self.closed_as is not None:
@@ -238,6 +239,7 @@ class MachineUnderAnyInterleaving(RuleBasedStateMachine):
             self.closed_as = self.run_.status
             assert not self.run_.executions
 
+    @pytest.mark.requirement("engine-interleavings")
     @invariant()
     def every_message_waits_or_was_consumed_once(self) -> None:
         for name in CHANNELS:
@@ -250,6 +252,7 @@ class MachineUnderAnyInterleaving(RuleBasedStateMachine):
         for execution in self.run_.executions.values():
             assert (execution.phase == "waiting") == (execution.condition is not None)
 
+    @pytest.mark.requirement("engine-interleavings")
     @invariant()
     def attempts_stay_below_their_maximum(self) -> None:
         for execution in self.run_.executions.values():

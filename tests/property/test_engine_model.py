@@ -175,6 +175,7 @@ class EngineAgainstModel(RuleBasedStateMachine):
 
     # What must agree
 
+    @pytest.mark.requirement("engine-model")
     @invariant()
     def every_run_looks_like_its_model(self) -> None:
         for flow_id, runs in self.runs.items():

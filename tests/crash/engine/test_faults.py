@@ -118,6 +118,7 @@ async def insist(call: Any) -> Any:
                 await asyncio.sleep(0.02)
 
 
+@pytest.mark.requirement("engine-acknowledged")
 @pytest.mark.parametrize("moment", MOMENTS)
 @pytest.mark.parametrize("number", [1, 2, 3, 5, 8])
 async def test_a_kill_at_any_moment_of_a_commit_loses_and_repeats_nothing(
@@ -153,6 +154,7 @@ async def test_a_kill_at_any_moment_of_a_commit_loses_and_repeats_nothing(
     assert report.problems == ()
 
 
+@pytest.mark.requirement("engine-fail-stop")
 async def test_a_full_disk_ends_the_engine_and_what_it_acknowledged_is_there(tmp_path: Path) -> None:
     flow = Empty()
     acknowledged = 0

@@ -242,6 +242,7 @@ def test_every_method_of_the_service_is_registered() -> None:
     assert methods == set(pb.DESCRIPTOR.services_by_name["FlowService"].methods_by_name)
 
 
+@pytest.mark.requirement("engine-strangers")
 @pytest.mark.parametrize("method", ["StartFlow", "InvokeRPC", "WaitForFlow", "LoadBlobs", "WriteStream"])
 async def test_bytes_that_are_no_message_are_refused(tmp_path: Path, method: str) -> None:
     async with open_room(tmp_path, workers=0) as room, grpc.aio.insecure_channel(room.address) as channel:

@@ -60,6 +60,7 @@ async def wait_until_gone(room: Room, query: str) -> None:
             await asyncio.sleep(0.05)
 
 
+@pytest.mark.requirement("engine-growth")
 async def test_a_closed_run_is_removed_with_all_that_is_its_own(tmp_path: Path) -> None:
     flow = Editor()
     async with open_room(tmp_path, flow, retention=timedelta(seconds=1)) as room:

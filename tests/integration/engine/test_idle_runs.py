@@ -7,6 +7,7 @@ from datetime import timedelta
 from pathlib import Path
 
 import dex
+import pytest
 
 from tests.integration.engine.room import BOUND, AsyncStep, Room, open_room
 
@@ -58,6 +59,7 @@ async def evict(room: Room) -> None:
     await room.client.search_flows("", 1)
 
 
+@pytest.mark.requirement("engine-idle")
 async def test_a_conversation_goes_on_though_its_run_leaves_memory_between_messages(tmp_path: Path) -> None:
     flow = Conversation()
     async with open_room(tmp_path, flow, runs_in_memory=0) as room:

@@ -61,6 +61,7 @@ async def run_command(*arguments: str) -> tuple[int | None, str, str]:
     return process.returncode, output.decode(), errors.decode()
 
 
+@pytest.mark.requirement("engine-backup")
 async def test_a_backup_of_a_running_engine_goes_on_where_the_engine_was(tmp_path: Path) -> None:
     flow = Conversation()
     copy = tmp_path / "copy"
@@ -131,6 +132,7 @@ async def test_a_check_reports_pages_that_are_torn(tmp_path: Path) -> None:
     assert "problems" in errors
 
 
+@pytest.mark.requirement("engine-report")
 async def test_an_engine_reports_how_it_fares(tmp_path: Path) -> None:
     flow = Conversation()
     async with open_room(tmp_path, flow) as room:
@@ -150,6 +152,7 @@ async def test_an_engine_reports_how_it_fares(tmp_path: Path) -> None:
         await read_engine_report(room.address)
 
 
+@pytest.mark.requirement("engine-private")
 async def test_a_token_is_asked_for_by_every_method(tmp_path: Path) -> None:
     secret = tmp_path / "token"
     secret.write_text("s3cret\n")

@@ -170,6 +170,7 @@ def overwrite(writer: StoreWriter, run: Run, numbers: BlobNumbers, now: float) -
     writer.fold()
 
 
+@pytest.mark.requirement("engine-growth")
 def test_garbage_is_deleted_once_its_time_has_come(writer: StoreWriter, path: str) -> None:
     run, numbers = new_run("Ask"), BlobNumbers(writer.database_id, 0)
     for step in range(3):

@@ -5,6 +5,8 @@ import threading
 import time
 from pathlib import Path
 
+import pytest
+
 from dex_agents.engine.journal import Table
 from dex_agents.engine.store.checkpointer import Checkpointer
 from dex_agents.engine.store.database import LOG_SIZE_LIMIT_BYTES
@@ -29,6 +31,7 @@ def wait_for_pass(writer: StoreWriter, checkpointer: Checkpointer) -> None:
         commit(writer)
 
 
+@pytest.mark.requirement("engine-log")
 def test_the_log_begins_anew_though_commits_never_pause(tmp_path: Path) -> None:
     path = str(tmp_path / "engine.db")
     writer = StoreWriter(path, "normal")

@@ -67,6 +67,7 @@ def recover(path: Path) -> int | None:
     return read_units(path) - 1
 
 
+@pytest.mark.requirement("engine-damage")
 @settings(max_examples=80, deadline=None)
 @given(st.data())
 def test_a_log_that_is_cut_or_altered_leaves_a_whole_number_of_units_or_is_refused(

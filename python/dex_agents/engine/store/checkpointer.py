@@ -59,12 +59,11 @@ class Checkpointer:
         try:
             while True:
                 self._wanted.wait()
-                if self._is_stopping:
-                    return
-                self._connection.execute("PRAGMA wal_checkpoint(PASSIVE)").fetchone()
+                # Cleared first: what is asked for during a pass, a stop above all, is seen after it.
                 self._wanted.clear()
                 if self._is_stopping:
                     return
+                self._connection.execute("PRAGMA wal_checkpoint(PASSIVE)").fetchone()
                 self._is_done.set()
         except sqlite3.Error as error:
             self._on_failure(error)

@@ -170,6 +170,7 @@ async def test_stopping_lets_short_calls_end_and_ends_long_ones(tmp_path: Path) 
         assert not room.path.exists()
 
 
+@pytest.mark.requirement("engine-private")
 async def test_only_the_owner_may_connect_to_a_socket(tmp_path: Path) -> None:
     async with open_room(tmp_path) as room:
         assert stat.S_IMODE(room.path.stat().st_mode) == 0o600

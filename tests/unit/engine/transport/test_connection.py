@@ -253,6 +253,7 @@ async def test_a_peer_cannot_send_more_than_the_windows_allow(tmp_path: Path) ->
         assert room.notes.events == ["receive"]
 
 
+@pytest.mark.requirement("engine-strangers")
 async def test_a_peer_that_does_not_read_is_not_read_from(tmp_path: Path) -> None:
     async with open_room(tmp_path) as room, room.connect() as peer:
         await peer.ping()
@@ -294,6 +295,7 @@ async def test_streams_beyond_the_limit_are_refused_and_the_others_served(
         assert (await peer.read_status(11))[b"grpc-status"] == b"0"
 
 
+@pytest.mark.requirement("engine-strangers")
 @settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(
     noise=st.lists(
