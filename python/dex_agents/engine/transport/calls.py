@@ -14,8 +14,8 @@ from dataclasses import dataclass
 from enum import IntEnum
 from typing import Protocol
 
-from dex_agents.engine.transport.connection import Http2Stream
 from dex_agents.engine.transport.hpack import Header, encode_headers
+from dex_agents.engine.transport.http2_stream import Http2Stream
 
 MAX_MESSAGE_BYTES = 64 * 1024 * 1024
 """Largest message that is taken; its length comes first, so a larger one is refused before it is read."""

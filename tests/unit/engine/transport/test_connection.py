@@ -11,7 +11,6 @@ from dex_agents.engine.transport import connection
 from dex_agents.engine.transport.connection import (
     CONNECTION_WINDOW_BYTES,
     RECEIVED_FRAME_BYTES,
-    STREAM_WINDOW_BYTES,
 )
 from dex_agents.engine.transport.frames import (
     END_HEADERS,
@@ -28,6 +27,7 @@ from dex_agents.engine.transport.frames import (
     build_window_update,
 )
 from dex_agents.engine.transport.hpack import encode_headers
+from dex_agents.engine.transport.http2_stream import STREAM_WINDOW_BYTES
 from tests.unit.engine.transport.peer import BOUND, open_room
 
 ANSWER = "/test.Service/Answer"
