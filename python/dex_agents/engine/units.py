@@ -47,9 +47,11 @@ class Units:
         if unit.ready and self.hand_out is not None:
             self.committer.number(unit)
             self.present = unit
-            for run, execution in unit.ready:
-                self.hand_out(run, execution)
-            self.present = None
+            try:
+                for run, execution in unit.ready:
+                    self.hand_out(run, execution)
+            finally:
+                self.present = None
         return self.committer.submit(unit)
 
     def open_in_company(self) -> Unit:

@@ -98,6 +98,8 @@ async def connect(address: str, *flows: dex.Flow[Any]) -> AsyncGenerator[dex.Asy
     worker = dex.AsyncWorker(registry, MemoryCache(), dex.WorkerOptions(server_address=address, pull=pull))
     serving = asyncio.create_task(worker.start())
     try:
+        # A Worker whose first calls find no engine gives up: the fault is to come later.
+        await worker.wait_pull_registered(timeout=BOUND.total_seconds())
         yield client
     finally:
         await worker.close()
