@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from dex_agents.builtin_loop import ModelOutputItem, ModelToolCall, ModelToolResultItem
+from dex_agents.builtin_loop import ModelOutputItem, ModelToolCall, ModelToolResultItem, ModelUserTextItem
 from dex_agents.builtin_loop.model_clients import AnthropicModelClient, OpenAIModelClient
 from dex_agents.testing import ModelApi
 from tests.unit.builtin_loop.model_clients.clients import asking
@@ -65,3 +65,13 @@ def test_an_item_of_a_kind_that_is_not_known_yet_is_sent_as_it_came(api: ModelAp
     body = client.build_request(request)
     sent = body["messages"][1]["content"] if api == "messages" else body["input"][1:3]
     assert sent == native
+
+
+@pytest.mark.parametrize("api", ["responses", "messages"])
+def test_an_answer_without_items_is_told_in_text(api: ModelApi) -> None:
+    client = AnthropicModelClient("m") if api == "messages" else OpenAIModelClient("m")
+    more = ModelUserTextItem("more")
+    emptied, expected = (
+        client.build_request(asking(ModelOutputItem("Done.", (), item), more)) for item in ("[]", None)
+    )
+    assert emptied == expected
