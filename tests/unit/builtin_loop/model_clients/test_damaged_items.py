@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from dex_agents.builtin_loop import ModelOutputItem, ModelToolCall, ModelToolResultItem
+from dex_agents.builtin_loop import ModelOutputItem, ModelToolCall, ModelToolResultItem, ModelUserTextItem
 from dex_agents.builtin_loop.model_clients import AnthropicModelClient, OpenAIModelClient
 from dex_agents.testing import ModelApi
 from tests.unit.builtin_loop.model_clients.clients import asking
@@ -23,10 +23,10 @@ FUNCTION_CALL: dict[str, Any] = {
 MESSAGE: dict[str, Any] = {"type": "message", "id": "m", "role": "assistant", "status": "completed"}
 TOOL_USE: dict[str, Any] = {"type": "tool_use", "id": "x", "name": "look", "input": {"q": 1}}
 
-NOT_OURS: tuple[Any, ...] = ({}, [], None, [1], [{}], "text", 7)
-APIS: tuple[ModelApi, ...] = ("responses", "messages")
+NO_LIST_OF_ITEMS: tuple[Any, ...] = ({}, [], None, [1], [{}], "text", 7)
+
 DAMAGED: list[tuple[ModelApi, Any]] = [
-    *((api, item) for api in APIS for item in NOT_OURS),
+    *((api, item) for api in ("responses", "messages") for item in NO_LIST_OF_ITEMS),
     ("responses", [REASONING]),
     ("responses", [FUNCTION_CALL | {"name": "other"}]),
     ("responses", [FUNCTION_CALL | {"arguments": '{"q":2}'}]),
@@ -65,3 +65,13 @@ def test_an_item_of_a_kind_that_is_not_known_yet_is_sent_as_it_came(api: ModelAp
     body = client.build_request(request)
     sent = body["messages"][1]["content"] if api == "messages" else body["input"][1:3]
     assert sent == native
+
+
+@pytest.mark.parametrize("api", ["responses", "messages"])
+def test_an_answer_without_items_is_told_in_text(api: ModelApi) -> None:
+    client = AnthropicModelClient("m") if api == "messages" else OpenAIModelClient("m")
+    more = ModelUserTextItem("more")
+    emptied, expected = (
+        client.build_request(asking(ModelOutputItem("Done.", (), item), more)) for item in ("[]", None)
+    )
+    assert emptied == expected
