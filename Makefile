@@ -27,6 +27,9 @@ EXTENSION_SOURCES := Cargo.toml Cargo.lock pyproject.toml \
 COMPILE_REQUIREMENTS := $(BIN)/uv pip compile pyproject.toml --quiet --universal --generate-hashes \
 	--no-emit-index-url --no-header --python-version 3.11
 
+# The tests run every optional room.
+EXTRAS := --extra cli
+
 .PHONY: help
 help: ## List the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  %-14s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -42,9 +45,9 @@ build-release: $(RELEASE_EXTENSION) ## Build the extension as it ships, into .ve
 
 lock: $(TOOLS) ## Resolve the requirements again, with hashes
 	$(COMPILE_REQUIREMENTS) --upgrade --output-file requirements/run.txt
-	$(COMPILE_REQUIREMENTS) --upgrade --constraint requirements/run.txt --group tools \
+	$(COMPILE_REQUIREMENTS) --upgrade --constraint requirements/run.txt --group tools $(EXTRAS) \
 		--output-file requirements/tools.txt
-	$(COMPILE_REQUIREMENTS) --upgrade --constraint requirements/tools.txt --group tools --group bench \
+	$(COMPILE_REQUIREMENTS) --upgrade --constraint requirements/tools.txt --group tools --group bench $(EXTRAS) \
 		--output-file requirements/bench.txt
 	$(COMPILE_REQUIREMENTS) --upgrade --constraint requirements/tools.txt --group bench-tokens \
 		--output-file requirements/bench-tokens.txt
