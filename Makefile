@@ -191,8 +191,13 @@ bench-tokens: $(RELEASE_EXTENSION) $(TOKEN_TOOLS) ## token_estimate beside tikto
 token-weights: $(RELEASE_EXTENSION) $(TOKEN_TOOLS) ## Fit token_weights.json again; NODE_MODULES=dir holds typescript 5
 	@$(BIN)/python -m benches.fit_token_weights --node-modules $(NODE_MODULES) --write
 
+# The texts that tokens are judged on are in part the compiler's messages; without npm that part is not measured.
+TYPESCRIPT_VERSION := 5.9.3
+bench-native: NODE_MODULES ?= target/node/node_modules
 bench-native: $(RELEASE_EXTENSION) $(BENCH_TOOLS) $(TOKEN_TOOLS) wheel ## All of them, and the wheel, in one table
-	@$(BIN)/python -m benches.python.bench_native
+	@test -d "$(NODE_MODULES)/typescript" || ! command -v npm >/dev/null || \
+		npm install --silent --no-audit --no-fund --prefix target/node typescript@$(TYPESCRIPT_VERSION)
+	@$(BIN)/python -m benches.python.bench_native --node-modules "$(NODE_MODULES)"
 
 bench-turns: $(RELEASE_EXTENSION) $(BENCH_TOOLS) ## Durable turns beside LangGraph with its SQLite checkpointer
 	@$(BIN)/python -m benches.compare.bench_turns

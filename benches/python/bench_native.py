@@ -1,7 +1,8 @@
 """`make bench-native`: the four native capabilities, import time and wheel size, measured in one run.
 
 Each capability's own bench says more; this is its summary. Every ratio compares candidates of the same
-rounds, after their outputs were found equal.
+rounds, after their outputs were found equal. A ratio is judged by its median; where a goal is missed, the
+verdict names what bounds it.
 """
 
 import argparse
@@ -46,6 +47,18 @@ def _capability_rows(rounds: int) -> list[NativeRow]:
     return rows
 
 
+def _error_rows(node_modules: Path) -> list[NativeRow]:
+    print("measuring the errors of token_estimate", file=sys.stderr)
+    if not (node_modules / "typescript").is_dir():
+        found = "not measured: npm is needed for typescript 5, whose messages are among the texts"
+        return [NativeRow("token_estimate", "errors on text that was not fitted", found)]
+    try:
+        module: Any = importlib.import_module("benches.fit_token_weights")
+    except ModuleNotFoundError as error:
+        return [NativeRow("token_estimate", "errors", f"not measured: no module named {error.name}")]
+    return module.shipped_rows(node_modules)
+
+
 def _import_row(rounds: int) -> NativeRow:
     """Measure CPU seconds of a fresh interpreter that imports a package, beside one that imports nothing."""
     seconds = {statement: [] for statement in ("pass", "import dex", "import dex_agents")}
@@ -83,19 +96,22 @@ def _wheel_rows() -> list[NativeRow]:
 
 
 def _print(rows: Sequence[NativeRow]) -> None:
-    cells = [[row.capability, row.measure, row.result, row.floor, row.goal] for row in rows]
-    print_table(["capability", "measure", "result", "floor", "goal"], cells)
+    head = ["capability", "measure", "result", "floor", "goal", "verdict"]
+    print_table(head, [row.cells() for row in rows])
 
 
 def main() -> None:
     """Print the table."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--rounds", type=int, default=7, help="samples of each candidate")
-    rounds: int = parser.parse_args().rounds
+    parser.add_argument("--node-modules", type=Path, default=Path("none"), help="a folder with typescript 5")
+    options = parser.parse_args()
+    rounds: int = options.rounds
     if _native.build_profile != "release":
         sys.exit("bench_native: the extension is a development build; run `make bench-native`")
     print(f"{environment_line()}; dex_agents._native {_native.__version__} {_native.build_profile}\n")
-    _print([*_capability_rows(rounds), _import_row(rounds), *_wheel_rows()])
+    errors = _error_rows(options.node_modules)
+    _print([*_capability_rows(rounds), *errors, _import_row(rounds), *_wheel_rows()])
 
 
 if __name__ == "__main__":

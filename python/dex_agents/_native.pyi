@@ -30,7 +30,11 @@ _JsonProblemKind: TypeAlias = Literal[
 _ReadJsonObject: TypeAlias = tuple[dict[str, Any], bool] | tuple[_JsonProblemKind, int, int, str | None]
 
 # SHA-256, length, media type by its first bytes, whether it is that image, width, height, damage.
-_ImageCheck: TypeAlias = tuple[str, int, str | None, bool, int | None, int | None, str | None]
+_MimeType: TypeAlias = Literal["image/png", "image/jpeg", "image/gif", "image/webp"]
+_Damage: TypeAlias = Literal[
+    "truncated", "checksum_mismatch", "invalid_header", "invalid_structure", "no_image_data"
+]
+_ImageCheck: TypeAlias = tuple[str, int, _MimeType | None, bool, int | None, int | None, _Damage | None]
 
 def check_image(data: Buffer, /) -> _ImageCheck: ...
 def check_images(images: tuple[Buffer, ...], /) -> list[_ImageCheck]: ...

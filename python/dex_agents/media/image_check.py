@@ -16,7 +16,7 @@ further pictures there.
 """
 
 from collections.abc import Iterable
-from typing import Literal, cast
+from typing import Literal
 
 import msgspec
 
@@ -74,8 +74,8 @@ class ImageCheck(msgspec.Struct, frozen=True):
 def check_image(data: ImageBuffer) -> ImageCheck:
     """Hash and inspect bytes of any length, image or not.
 
-    The GIL is released meanwhile. `bytes` and views of them are read where they are; a buffer that could
-    change is copied first, so that hash and structure are those of one moment.
+    The GIL is released meanwhile, for 2 KiB and more. `bytes` and views of them are read where they are; a
+    buffer that could change is copied first, so that hash and structure are those of one moment.
 
     Args:
         data: The bytes, of whatever item size and layout.
@@ -83,7 +83,7 @@ def check_image(data: ImageBuffer) -> ImageCheck:
     Raises:
         TypeError: `data` has no buffer.
     """
-    return _image_check(_native.check_image(data))
+    return ImageCheck(*_native.check_image(data))
 
 
 def check_images(images: Iterable[ImageBuffer]) -> list[ImageCheck]:
@@ -98,19 +98,4 @@ def check_images(images: Iterable[ImageBuffer]) -> list[ImageCheck]:
     Raises:
         TypeError: One of `images` has no buffer.
     """
-    return [_image_check(checked) for checked in _native.check_images(tuple(images))]
-
-
-def _image_check(
-    checked: tuple[str, int, str | None, bool, int | None, int | None, str | None],
-) -> ImageCheck:
-    sha256, size_bytes, mime_type, is_image, width, height, damage = checked
-    return ImageCheck(
-        sha256=sha256,
-        size_bytes=size_bytes,
-        mime_type=cast("ImageMimeType | None", mime_type),
-        is_image=is_image,
-        width=width,
-        height=height,
-        damage=cast("ImageDamage | None", damage),
-    )
+    return [ImageCheck(*checked) for checked in _native.check_images(tuple(images))]

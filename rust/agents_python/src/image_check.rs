@@ -8,6 +8,9 @@ use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyMemoryView, PyTuple};
 use std::slice::from_raw_parts;
 
+/// Bytes from which on other threads may run meanwhile: fewer take less than the change of threads.
+const LONG: usize = 2048;
+
 /// SHA-256 in hexadecimal, length, media type by its first bytes, whether it is an image of that type,
 /// width, height, damage.
 type Checked = (String, usize, Option<&'static str>, bool, Option<u32>, Option<u32>, Option<&'static str>);
@@ -18,7 +21,8 @@ type Checked = (String, usize, Option<&'static str>, bool, Option<u32>, Option<u
 pub fn check_image(data: &Bound<'_, PyAny>) -> PyResult<Checked> {
     let content = Content::of(data)?;
     let bytes = content.bytes();
-    let check = data.py().detach(|| agents_image_check::check(bytes));
+    let inspect = || agents_image_check::check(bytes);
+    let check = if bytes.len() < LONG { inspect() } else { data.py().detach(inspect) };
     Ok(checked(bytes, &check))
 }
 
@@ -48,8 +52,9 @@ fn checked(bytes: &[u8], check: &Check) -> Checked {
 }
 
 fn hexadecimal(digest: &[u8; 32]) -> String {
-    let digits = digest.iter().flat_map(|byte| [byte >> 4, byte & 0xf]);
-    digits.map(|digit| char::from(b"0123456789abcdef"[usize::from(digit)])).collect()
+    const DIGITS: &[u8; 16] = b"0123456789abcdef";
+    let pairs = digest.map(|byte| [byte >> 4, byte & 0xf].map(|digit| DIGITS[usize::from(digit)]));
+    String::from_utf8_lossy(pairs.as_flattened()).into_owned()
 }
 
 /// Bytes that nobody changes while they are looked at without the GIL.
