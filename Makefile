@@ -169,7 +169,7 @@ $(CARGO_FUZZ):
 
 # --- Shows and measurements ---------------------------------------------------------------------
 
-.PHONY: demo fleet bench-json bench-images bench-frames bench-tokens token-weights bench-native bench-turns bench-history bench-engine bench-rust
+.PHONY: demo fleet bench-json bench-images bench-frames bench-tokens token-weights bench-native bench-turns bench-history bench-engine bench-start bench-rust
 demo: $(EXTENSION) ## A support agent that survives the death of its Worker
 	@$(BIN)/python -m examples.support_desk.demo
 
@@ -207,6 +207,9 @@ bench-history: $(RELEASE_EXTENSION) ## The cost of a turn over 10 to 10,000 stor
 
 bench-engine: $(RELEASE_EXTENSION) ## Commits and Steps a second of the local engine
 	@$(BIN)/python -m benches.end_to_end.bench_engine
+
+bench-start: $(RELEASE_EXTENSION) $(BENCH_TOOLS) ## Start of the command and of the package beside `python -c pass`
+	@$(BIN)/python -m benches.end_to_end.bench_start
 
 bench-rust: ## Criterion benches of the pure crates
 	cargo bench --quiet --locked

@@ -346,6 +346,19 @@ def stop(*, choice: AgentChoice = DEFAULT_CHOICE) -> int:
 
 
 @app.command
+def graph(table: Literal["all", "turns", "tool-calls", "interrupts", "steps"] = "all") -> int:
+    """Draw what a session, a turn and a tool call can go through, as Mermaid diagrams.
+
+    Args:
+        table: Which diagram; by default a page with all of them.
+    """
+    from dex_agents.cli.graph import render_graph
+
+    print(render_graph(table))
+    return DONE
+
+
+@app.command
 def engine() -> None:
     """Run the local engine by itself; see dex-agents engine --help."""
 

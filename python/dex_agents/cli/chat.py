@@ -7,7 +7,7 @@ import contextlib
 import json
 import secrets
 import sys
-from collections.abc import AsyncGenerator
+from collections.abc import AsyncGenerator, Callable
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from importlib import import_module
@@ -18,6 +18,7 @@ from dex_agents.cli.agent_files import DEFAULT_AGENT, AgentFiles
 from dex_agents.cli.config import DEMO_MODEL, AgentConfig, find_model_name_problem
 from dex_agents.cli.exit_status import CANCELLED, DONE, FAILED, WAITS
 from dex_agents.cli.terminal import Terminal
+from dex_agents.cli.wishes import LeaveSession
 from dex_agents.errors import InvalidInputError, SessionClosedError
 
 if TYPE_CHECKING:
@@ -70,15 +71,15 @@ async def chat(files: AgentFiles, config: AgentConfig, options: ChatOptions) -> 
     terminal = Terminal(plain=options.plain)
     if not terminal.is_interactive:
         return await _chat_with_pipe(files, config, options, terminal)
-    from dex_agents.cli.prompts import MessagePrompt
+    from dex_agents.cli.line_prompt import MessagePrompt
 
     talk = _Talk(files, config, options, terminal)
     terminal.say(f"dex-agents {files.name}: {options.model or config.model}, in {talk.folder}", "heading")
     terminal.say("Ctrl-C cancels a turn, Ctrl-D leaves, Esc Enter begins a line.", "quiet")
-    prompt = MessagePrompt(terminal, files)
     status = DONE
-    async with talk.opening():
-        with _leaving():
+    async with talk.opening() as begin_opening:
+        prompt = MessagePrompt(terminal, files.history, on_shown=begin_opening)
+        with contextlib.suppress(LeaveSession):
             if options.session_id is not None:
                 status = await talk.resume()
             while (text := await prompt.read()) is not None:
@@ -99,7 +100,7 @@ async def run_message(files: AgentFiles, config: AgentConfig, options: ChatOptio
     talk = _Talk(files, config, options, terminal)
     async with talk.opening():
         status = CANCELLED
-        with _leaving():
+        with contextlib.suppress(LeaveSession):
             status = await talk.send(message)
     if options.json:
         return status
@@ -113,7 +114,7 @@ async def _chat_with_pipe(
     talk = _Talk(files, config, options, terminal)
     status = DONE
     async with talk.opening():
-        with _leaving():
+        with contextlib.suppress(LeaveSession):
             if options.session_id is not None:
                 status = await talk.resume()
             while line := await asyncio.to_thread(sys.stdin.readline):
@@ -144,29 +145,37 @@ class _Talk:
         self._terminal = terminal
         self._session_id = options.session_id
         self._opened: asyncio.Task[OpenedAgent] | None = None
+        self._resources = contextlib.AsyncExitStack()
         self._follower: Any = None
         self._view: Any = None
 
     @asynccontextmanager
-    async def opening(self) -> AsyncGenerator[None]:
-        """Open the agent in the background: the first prompt does not wait for it."""
+    async def opening(self) -> AsyncGenerator[Callable[[], None]]:
+        """Keep the agent open for the length of the block, from the first need or call on.
+
+        The call begins in the background: the first prompt does not wait for it.
+        """
         async with contextlib.AsyncExitStack() as resources:
-
-            async def open_it() -> OpenedAgent:
-                model = self._options.model or self._config.model
-                # The imports take a part of a second, in which the person may type.
-                await asyncio.to_thread(_import_parts, model)
-                from dex_agents.cli.opened_agent import open_agent
-
-                return await resources.enter_async_context(open_agent(self._files, self._config))
-
-            self._opened = asyncio.create_task(open_it())
+            self._resources = resources
             try:
-                yield
+                yield self._begin_opening
             finally:
-                if not self._opened.done():
-                    self._opened.cancel()
-                await asyncio.gather(self._opened, return_exceptions=True)
+                if self._opened is not None:
+                    if not self._opened.done():
+                        self._opened.cancel()
+                    await asyncio.gather(self._opened, return_exceptions=True)
+
+    def _begin_opening(self) -> None:
+        if self._opened is None:
+            self._opened = asyncio.create_task(self._open_in_background())
+
+    async def _open_in_background(self) -> OpenedAgent:
+        model = self._options.model or self._config.model
+        # The imports take a part of a second, in which the person may type.
+        await asyncio.to_thread(_import_parts, model)
+        from dex_agents.cli.opened_agent import open_agent
+
+        return await self._resources.enter_async_context(open_agent(self._files, self._config))
 
     async def send(self, text: str) -> int:
         """Send a message and follow the session until it is idle; return the exit status."""
@@ -214,6 +223,7 @@ class _Talk:
         return "" if self._files.name == DEFAULT_AGENT else f" --agent {self._files.name}"
 
     async def _open(self) -> OpenedAgent:
+        self._begin_opening()
         assert self._opened is not None
         agent = await self._opened
         if self._follower is None:
@@ -226,7 +236,7 @@ class _Talk:
             self._view = EventView(self._terminal, open_answer_stream(self._terminal))
             asker: Any = None
             if self._options.yes or (self._terminal.is_interactive and not self._options.json):
-                from dex_agents.cli.prompts import PersonAsker
+                from dex_agents.cli.person_asker import PersonAsker
 
                 asker = PersonAsker(agent.client, self._terminal, approves_all=self._options.yes)
             self._follower = TurnFollower(
@@ -274,11 +284,3 @@ def _import_parts(model: str) -> None:
     if model != DEMO_MODEL:
         # Better told before the first turn than by its failure.
         build_model(model)
-
-
-@contextlib.contextmanager
-def _leaving() -> Any:
-    from dex_agents.cli.turn_follower import LeaveSession
-
-    with contextlib.suppress(LeaveSession):
-        yield

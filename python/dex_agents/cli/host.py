@@ -44,20 +44,17 @@ _LOGGER = logging.getLogger("dex_agents.host")
 
 
 def run_host(arguments: Sequence[str]) -> int:
-    """Detach from whoever started this process, serve, and return the exit status.
+    """Serve, and return the exit status.
 
     Says `{"ready": true}` or `{"error": ...}` on stdout, then closes it.
+
+    Args:
+        arguments: `--config FILE`, and `--linger SECONDS` to stay when nobody needs the host any more.
     """
     parser = argparse.ArgumentParser(prog="dex-agents host", add_help=False)
     parser.add_argument("--config", required=True, type=Path)
     parser.add_argument("--linger", type=float, default=_LINGER_SECONDS)
-    parser.add_argument("--foreground", action="store_true")
     chosen = parser.parse_args(arguments)
-    if not chosen.foreground:
-        # The starter reaps the first process at once, and its terminal cannot signal the second.
-        if os.fork():
-            os._exit(DONE)
-        os.setsid()
     os.umask(0o077)
     logging.basicConfig(
         stream=sys.stderr, level=logging.INFO, format="%(asctime)s %(levelname)s %(name)s: %(message)s"

@@ -7,6 +7,7 @@ import contextlib
 import fcntl
 import json
 import os
+import select
 import subprocess
 import sys
 from collections.abc import AsyncGenerator
@@ -23,6 +24,10 @@ __all__ = ["HostLink", "attach_to_host", "retire_host"]
 _GREETING_SECONDS: Final = 30.0
 _START_SECONDS: Final = 60.0
 _ATTEMPTS: Final = 5
+
+_DETACH: Final = "import os, sys\nif os.fork() == 0: os.execv(sys.argv[1], sys.argv[1:])"
+"""Starts a process that is nobody's child, so that nobody has to wait for its end. An interpreter without
+threads may fork; this one may not."""
 
 
 class HostLink:
@@ -155,16 +160,16 @@ async def _greet(files: AgentFiles) -> HostLink | None:
 
 
 def _start_host(files: AgentFiles) -> None:
+    host = [sys.executable, "-P", "-m", "dex_agents", "host", "--config", str(files.config)]
     log = os.open(files.host_log, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o600)
     try:
         process = subprocess.Popen(
-            [sys.executable, "-P", "-m", "dex_agents", "host", "--config", str(files.config)],
+            [sys.executable, "-I", "-S", "-c", _DETACH, *host],
             stdin=subprocess.DEVNULL,
             stdout=subprocess.PIPE,
             stderr=log,
             cwd=files.config.parent,
             env=_build_environment(),
-            text=True,
             start_new_session=True,
         )
     except OSError as error:
@@ -172,7 +177,9 @@ def _start_host(files: AgentFiles) -> None:
     finally:
         os.close(log)
     with process:
-        output = process.stdout.readline() if process.stdout is not None else ""
+        assert process.stdout is not None
+        can_be_read, _, _ = select.select([process.stdout], [], [], _START_SECONDS)
+        output = process.stdout.readline() if can_be_read else b""
     try:
         reply = json.loads(output)
     except ValueError:

@@ -16,6 +16,7 @@ import msgspec
 
 from dex_agents.cli.event_view import EventView
 from dex_agents.cli.terminal import Terminal
+from dex_agents.cli.wishes import CancelTurn, LeaveSession
 from dex_agents.errors import SessionError, SessionTimeoutError
 from dex_agents.session.client import AgentSessionClient
 from dex_agents.wire.events import (
@@ -29,7 +30,7 @@ from dex_agents.wire.events import (
 from dex_agents.wire.interrupts import AgentInterrupt
 from dex_agents.wire.snapshots import AgentSnapshot, SessionProgress
 
-__all__ = ["Asker", "FollowedTurn", "LeaveSession", "TurnFollower"]
+__all__ = ["Asker", "FollowedTurn", "TurnFollower", "encode_event"]
 
 _ATTENTION_SECONDS: Final = 3600.0
 _CATCH_UP_SECONDS: Final = 2.0
@@ -41,14 +42,6 @@ FollowedTurn = Literal["completed", "failed", "cancelled", "waits", "closed"]
 """How following ended: with the turn, or, where nobody can be asked, with a question."""
 
 ResultT = TypeVar("ResultT")
-
-
-class LeaveSession(Exception):  # noqa: N818  # a person's wish, no error
-    """The person leaves; the session stays as it is."""
-
-
-class CancelTurn(Exception):  # noqa: N818  # a person's wish, no error
-    """The person wants the running turn to end."""
 
 
 class Asker(Protocol):

@@ -1,4 +1,4 @@
-"""Asking the person at the terminal: messages, approvals, questions."""
+"""Asking the person at the terminal to approve calls and to answer questions."""
 
 from __future__ import annotations
 
@@ -6,16 +6,15 @@ import asyncio
 import contextlib
 import os
 import shlex
-import sys
 import tempfile
 from collections.abc import Generator
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Final
 
-from dex_agents.cli.agent_files import AgentFiles
+from dex_agents.cli.line_prompt import open_line_prompt
 from dex_agents.cli.shown_text import describe_arguments
 from dex_agents.cli.terminal import Terminal
-from dex_agents.cli.turn_follower import CancelTurn, LeaveSession
+from dex_agents.cli.wishes import CancelTurn, LeaveSession
 from dex_agents.errors import InvalidInputError
 from dex_agents.wire.interrupts import AgentInterrupt, AgentQuestion
 from dex_agents.wire.tool_calls import Answer
@@ -25,29 +24,9 @@ if TYPE_CHECKING:
 
     from dex_agents.session.client import AgentSessionClient
 
-__all__ = ["MessagePrompt", "PersonAsker", "read_answer"]
+__all__ = ["PersonAsker", "read_answer"]
 
 _DECISIONS: Final = "[y]es, [n]o, n REASON, or [e]dit"
-
-
-class MessagePrompt:
-    """The line where messages are typed; Esc Enter, or a backslash at the end, goes on with another line."""
-
-    def __init__(self, terminal: Terminal, files: AgentFiles) -> None:
-        """Open the history."""
-        self._session = _open_session(terminal, files.history)
-
-    async def read(self) -> str | None:
-        """Return a message that is not blank; `None` when the person leaves."""
-        while True:
-            try:
-                text: str = await self._session.prompt_async("> ", handle_sigint=False)
-            except KeyboardInterrupt:
-                continue
-            except EOFError:
-                return None
-            if text.strip():
-                return text
 
 
 class PersonAsker:
@@ -142,7 +121,7 @@ class PersonAsker:
 
     async def _read(self, prompt: str, *, default: str = "") -> str:
         if self._session is None:
-            self._session = _open_session(self._terminal, None)
+            self._session = open_line_prompt(self._terminal)
         try:
             return str(await self._session.prompt_async(prompt, default=default, handle_sigint=False))
         except KeyboardInterrupt:
@@ -177,37 +156,3 @@ def _draft(text: str) -> Generator[Path]:
         yield path
     finally:
         path.unlink(missing_ok=True)
-
-
-def _open_session(terminal: Terminal, history: Path | None) -> PromptSession[str]:
-    from prompt_toolkit import PromptSession
-    from prompt_toolkit.history import FileHistory, InMemoryHistory
-    from prompt_toolkit.key_binding import KeyBindings
-    from prompt_toolkit.output import ColorDepth, create_output
-
-    keys = KeyBindings()
-
-    @keys.add("escape", "enter")
-    def _begin_line(event: Any) -> None:
-        event.current_buffer.insert_text("\n")
-
-    @keys.add("enter")
-    def _accept(event: Any) -> None:
-        buffer = event.current_buffer
-        if buffer.document.text_before_cursor.endswith("\\"):
-            buffer.delete_before_cursor()
-            buffer.insert_text("\n")
-        else:
-            buffer.validate_and_handle()
-
-    if history is not None:
-        # Made here, because what is typed is nobody else's business.
-        os.close(os.open(history, os.O_WRONLY | os.O_CREAT | os.O_CLOEXEC, 0o600))
-    return PromptSession(
-        history=InMemoryHistory() if history is None else FileHistory(str(history)),
-        key_bindings=keys if history is not None else None,
-        multiline=False,
-        color_depth=None if terminal.has_colours else ColorDepth.DEPTH_1_BIT,
-        output=create_output(stdout=sys.stderr),
-        enable_history_search=True,
-    )
