@@ -39,6 +39,9 @@ KEY_VARIABLES: Final = ("ANTHROPIC_API_KEY", "ANTHROPIC_BASE_URL", "OPENAI_API_K
 """What a model client may read from the environment; a greeting says which are set, never what they hold."""
 
 _LINGER_SECONDS: Final = 60.0
+_FIRST_TERMINAL_SECONDS: Final = 30.0
+"""How long whoever started the host has to attach."""
+
 _TAKE_OVER_SECONDS: Final = 15.0
 _LOGGER = logging.getLogger("dex_agents.host")
 
@@ -154,6 +157,8 @@ class _Host:
             await asyncio.gather(worker, idle, ended, return_exceptions=True)
 
     async def _wait_until_unused(self, linger: float) -> None:
+        with contextlib.suppress(TimeoutError):
+            await asyncio.wait_for(self._changed.wait(), _FIRST_TERMINAL_SECONDS)
         while True:
             self._changed.clear()
             with contextlib.suppress(TimeoutError):
