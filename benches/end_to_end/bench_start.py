@@ -71,6 +71,7 @@ def main() -> None:
     candidates: dict[str, Callable[[], float]] = {
         "python -c pass": lambda: run("-c", "pass"),
         "import dex_agents": lambda: run("-c", "import dex_agents"),
+        "from dex_agents import AgentWorker": lambda: run("-c", "from dex_agents import AgentWorker"),
         "dex-agents --version": lambda: run("-m", "dex_agents", "--version"),
         "dex-agents --help": lambda: run(*HELP),
         "dex-agents chat, to its first prompt": lambda: chat_to_prompt(home),
