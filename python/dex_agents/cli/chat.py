@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 from dex_agents.cli.agent_files import DEFAULT_AGENT, AgentFiles
-from dex_agents.cli.config import DEMO_MODEL, AgentConfig, find_model_name_problem
+from dex_agents.cli.config import DEMO_MODEL, AgentConfig, find_key_variable, find_model_name_problem
 from dex_agents.cli.exit_status import CANCELLED, DONE, FAILED, WAITS
 from dex_agents.cli.terminal import Terminal
 from dex_agents.cli.wishes import LeaveSession
@@ -170,12 +170,19 @@ class _Talk:
             self._opened = asyncio.create_task(self._open_in_background())
 
     async def _open_in_background(self) -> OpenedAgent:
-        model = self._options.model or self._config.model
         # The imports take a part of a second, in which the person may type.
-        await asyncio.to_thread(_import_parts, model)
+        await asyncio.to_thread(_import_parts)
+        from dex_agents.cli.agent import build_model
         from dex_agents.cli.opened_agent import open_agent
 
-        return await self._resources.enter_async_context(open_agent(self._files, self._config))
+        agent = await self._resources.enter_async_context(open_agent(self._files, self._config))
+        # Better told before the first turn than by its failure.
+        model = self._options.model or (self._config.model if self._session_id is None else DEMO_MODEL)
+        variable = find_key_variable(model)
+        if variable is not None and variable not in agent.keys:
+            raise InvalidInputError("model", f"{model} needs {variable} in the environment")
+        await asyncio.to_thread(build_model, model)
+        return agent
 
     async def send(self, text: str) -> int:
         """Send a message and follow the session until it is idle; return the exit status."""
@@ -276,11 +283,6 @@ def _describe(interrupt: Any) -> Any:
     return msgspec.to_builtins(interrupt)
 
 
-def _import_parts(model: str) -> None:
+def _import_parts() -> None:
     for module in ("event_view", "host_link", "opened_agent", "turn_follower"):
         import_module(f"dex_agents.cli.{module}")
-    from dex_agents.cli.agent import build_model
-
-    if model != DEMO_MODEL:
-        # Better told before the first turn than by its failure.
-        build_model(model)

@@ -18,6 +18,8 @@ __all__ = [
     "LOCAL_TOOL_NAMES",
     "AgentConfig",
     "ConfigError",
+    "find_key_variable",
+    "find_model_name_problem",
     "load_config",
     "load_or_create_config",
 ]
@@ -195,13 +197,23 @@ def find_model_name_problem(name: str) -> str | None:
     """Return what keeps a text from being the name of a model, or `None`."""
     if name == DEMO_MODEL:
         return None
-    provider, slash, rest = name.partition("/")
-    expected = f"expected {DEMO_MODEL}, openai/NAME, anthropic/NAME or openai-compatible/NAME@URL"
-    if provider not in ("openai", "anthropic", "openai-compatible") or not slash or not rest:
-        return f"{name!r}: {expected}"
-    if provider == "openai-compatible" and not rest.rpartition("@")[2].startswith(("http://", "https://")):
-        return f"{name!r}: {expected}"
+    provider, _, model = name.partition("/")
+    if provider in ("openai", "anthropic") and model.strip():
+        return None
+    # The first `@` before a URL: a name has no `://`, and a URL may have an `@` of its own.
+    model, _, address = model.partition("://")
+    model, _, scheme = model.rpartition("@")
+    if provider != "openai-compatible" or not model.strip() or scheme not in ("http", "https") or not address:
+        return f"{name!r}: expected {DEMO_MODEL}, openai/NAME, anthropic/NAME or openai-compatible/NAME@URL"
+    if "@" in address.partition("/")[0]:
+        # Not repeated here: the name of a session's model is kept, and shown to whoever reads the session.
+        return "the URL must hold no user and no password"
     return None
+
+
+def find_key_variable(model: str) -> str | None:
+    """Return the environment variable without which a model cannot be called, or `None`."""
+    return {"openai": "OPENAI_API_KEY", "anthropic": "ANTHROPIC_API_KEY"}.get(model.partition("/")[0])
 
 
 def _read_tools(node: Any) -> tuple[str, ...]:

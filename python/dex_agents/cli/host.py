@@ -35,7 +35,13 @@ from dex_agents.errors import DexAgentsError, EngineInUseError
 
 __all__ = ["KEY_VARIABLES", "run_host"]
 
-KEY_VARIABLES: Final = ("ANTHROPIC_API_KEY", "ANTHROPIC_BASE_URL", "OPENAI_API_KEY", "OPENAI_BASE_URL")
+KEY_VARIABLES: Final = (
+    "ANTHROPIC_API_KEY",
+    "ANTHROPIC_BASE_URL",
+    "OPENAI_API_KEY",
+    "OPENAI_BASE_URL",
+    "OPENAI_COMPATIBLE_API_KEY",
+)
 """What a model client may read from the environment; a greeting says which are set, never what they hold."""
 
 _LINGER_SECONDS: Final = 60.0

@@ -21,10 +21,12 @@ class OpenedAgent:
     Attributes:
         sessions: The agent's sessions.
         note: What the person should know about the host, or `None`.
+        keys: Which of the variables with keys of providers the host has; never what they hold.
     """
 
     sessions: OpenSessions
     note: str | None
+    keys: frozenset[str]
 
     @property
     def client(self) -> AgentSessionClient:
@@ -47,4 +49,4 @@ async def open_agent(files: AgentFiles, config: AgentConfig) -> AsyncGenerator[O
         attach_to_host(files, config) as link,
         connect_sessions(build_flow(config), link.server_address) as sessions,
     ):
-        yield OpenedAgent(sessions, link.note)
+        yield OpenedAgent(sessions, link.note, frozenset(link.greeting["keys"]))

@@ -154,6 +154,13 @@ def test_a_model_that_cannot_be_used_is_told_before_anything_begins(console: Con
     assert "openai/NAME" in done.stderr
 
 
+def test_a_model_without_its_key_is_told_before_anything_begins(console: Console) -> None:
+    done = console.run("run", "--model", "openai/some", "hello")
+    assert done.returncode == 2
+    assert "openai/some needs OPENAI_API_KEY" in done.stderr
+    assert console.run("sessions").stdout == ""
+
+
 def test_a_session_that_is_not_there_is_told(console: Console) -> None:
     done = console.run("show", "nowhere")
     assert done.returncode == 1

@@ -77,7 +77,16 @@ def test_names_of_models_that_are_taken(name: str) -> None:
 
 
 @pytest.mark.parametrize(
-    "name", ["", "gpt", "openai/", "mistral/x", "openai-compatible/m", "openai-compatible/m@host"]
+    "name",
+    [
+        "",
+        "gpt",
+        "openai/",
+        "mistral/x",
+        "openai-compatible/m",
+        "openai-compatible/m@host",
+        "openai-compatible/m@https://u:p@host/v1",
+    ],
 )
 def test_names_of_models_that_are_not(name: str) -> None:
     assert find_model_name_problem(name) is not None
