@@ -28,7 +28,7 @@ COMPILE_REQUIREMENTS := $(BIN)/uv pip compile pyproject.toml --quiet --universal
 	--no-emit-index-url --no-header --python-version 3.11
 
 # The tests run every optional room.
-EXTRAS := --extra anthropic --extra openai
+EXTRAS := --extra anthropic --extra cli --extra openai
 
 .PHONY: help
 help: ## List the targets
@@ -172,7 +172,7 @@ $(CARGO_FUZZ):
 
 # --- Shows and measurements ---------------------------------------------------------------------
 
-.PHONY: graph demo fleet bench-json bench-images bench-frames bench-tokens token-weights bench-native bench-turns bench-history bench-engine bench-rust
+.PHONY: graph demo fleet bench-json bench-images bench-frames bench-tokens token-weights bench-native bench-turns bench-history bench-engine bench-start bench-rust
 graph: $(EXTENSION) ## Draw docs/state-diagrams.md from the session's tables
 	@$(BIN)/python -c 'from dex_agents.session.state_diagrams import render_state_diagrams as draw; print(draw(), end="")' \
 		> docs/state-diagrams.md
@@ -214,6 +214,9 @@ bench-history: $(RELEASE_EXTENSION) ## The cost of a turn over 10 to 10,000 stor
 
 bench-engine: $(RELEASE_EXTENSION) ## Commits and Steps a second of the local engine
 	@$(BIN)/python -m benches.end_to_end.bench_engine
+
+bench-start: $(RELEASE_EXTENSION) $(BENCH_TOOLS) ## Start of the command and of the package beside `python -c pass`
+	@$(BIN)/python -m benches.end_to_end.bench_start
 
 bench-rust: ## Criterion benches of the pure crates
 	cargo bench --quiet --locked

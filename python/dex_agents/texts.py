@@ -14,6 +14,12 @@ __all__ = [
     "APPROVAL_DEADLINE_PASSED",
     "ARGUMENTS_NOT_AN_OBJECT",
     "ARGUMENTS_TOO_LONG",
+    "CLI_DEFAULT_INSTRUCTIONS",
+    "CLI_LIST_FILES",
+    "CLI_READ_FILE",
+    "CLI_SEARCH_FILES",
+    "CLI_SEARCH_STOPPED",
+    "CLI_WRITE_FILE",
     "CONTEXT_SUMMARY_INSTRUCTIONS",
     "CONTEXT_SUMMARY_NOTE_HEADER",
     "EARLIER_CONVERSATION_NOT_SHOWN",
@@ -40,6 +46,18 @@ __all__ = [
     "arguments_repeat_a_key",
     "arguments_too_deep",
     "built_in_tool_name_taken",
+    "cli_command_cancelled",
+    "cli_command_ended",
+    "cli_command_output_cut",
+    "cli_command_timed_out",
+    "cli_file_written",
+    "cli_folder_missing",
+    "cli_list_cut",
+    "cli_output_cut",
+    "cli_path_failed",
+    "cli_path_invalid",
+    "cli_path_outside",
+    "cli_run_command",
     "context_summary_note",
     "context_summary_task",
     "context_window_overflow",
@@ -77,6 +95,32 @@ __all__ = [
     "turn_failed_note",
     "unknown_tool",
 ]
+
+CLI_DEFAULT_INSTRUCTIONS: Final = (
+    "You help a person at a terminal. Look at files before you say what is in them, change only what "
+    "was asked for, and answer in short Markdown."
+)
+
+CLI_LIST_FILES: Final = (
+    "List the files below a folder, or below the whole working folder when path is left out. Paths are "
+    "relative to the working folder."
+)
+
+CLI_READ_FILE: Final = (
+    "Read a text file. The path is relative to the working folder. first_line and line_count choose lines."
+)
+
+CLI_SEARCH_FILES: Final = (
+    "Find lines that contain a text, whatever its case, in the files below a folder. Gives path, line "
+    "number and line."
+)
+
+CLI_SEARCH_STOPPED: Final = "(The search was stopped before it had seen every file.)"
+
+CLI_WRITE_FILE: Final = (
+    "Write a whole text file, new or in place of an old one. The path is relative to the working "
+    "folder. A person approves it first."
+)
 
 OUTCOME_UNKNOWN_TOOL_RESULT: Final = (
     "It is not known whether this tool call took effect: it was interrupted and its result was lost. "
@@ -319,6 +363,69 @@ def spend_limit_reached(scope: str, member: str, limit: str) -> str:
 def model_without_price(model: str | None) -> str:
     """Why a turn was ended whose cost cannot be told."""
     return f"the cost of this turn cannot be limited: the model {model or 'that answered'} has no price"
+
+
+def cli_command_cancelled(output: str) -> str:
+    """What the model reads about a command that was ended with its turn."""
+    return f"{output}\n(The command was ended because the turn was cancelled.)".lstrip()
+
+
+def cli_command_ended(output: str, status: int) -> str:
+    """What the model reads of a command that ran to its end."""
+    return f"{output.rstrip()}\n(exit status {status})".lstrip()
+
+
+def cli_command_output_cut(count: int) -> str:
+    """What stands for the middle of a long output."""
+    return f"[{count} bytes were left out here]"
+
+
+def cli_command_timed_out(output: str, seconds: int) -> str:
+    """What the model reads about a command that took too long."""
+    return f"{output}\n(The command was ended because it ran longer than {seconds} s.)".lstrip()
+
+
+def cli_file_written(path: str, size: int) -> str:
+    """What the model reads when a file was written."""
+    return f"wrote {size} bytes to {path}"
+
+
+def cli_folder_missing(folder: str) -> str:
+    """Why no local tool can run in a session."""
+    return f"the working folder {folder} does not exist any more"
+
+
+def cli_list_cut(limit: int) -> str:
+    """What follows a list that was cut."""
+    return f"(Only the first {limit} are shown.)"
+
+
+def cli_output_cut(limit: int) -> str:
+    """What follows the text of a file that was cut."""
+    return f"\n[The text was cut after {limit} bytes: read it in parts with first_line and line_count.]"
+
+
+def cli_path_failed(path: str, reason: str) -> str:
+    """Why a path could not be used."""
+    return f"{path}: {reason}"
+
+
+def cli_path_invalid(path: str) -> str:
+    """Why a text is no path."""
+    return f"{path!r} is not a path"
+
+
+def cli_path_outside(path: str) -> str:
+    """Why a path was refused."""
+    return f"{path}: the path leads out of the working folder; use a path relative to it"
+
+
+def cli_run_command(timeout: int) -> str:
+    """What the model reads about the tool that runs commands."""
+    return (
+        "Run a shell command in the working folder and read its output and exit status. "
+        f"A person approves it first. It is ended after {timeout} s."
+    )
 
 
 def too_many_continuations(limit: int) -> str:
