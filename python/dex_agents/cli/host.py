@@ -66,8 +66,9 @@ def run_host(arguments: Sequence[str]) -> int:
     chosen = parser.parse_args(arguments)
     os.umask(0o077)
     logging.basicConfig(
-        stream=sys.stderr, level=logging.INFO, format="%(asctime)s %(levelname)s %(name)s: %(message)s"
+        stream=sys.stderr, level=logging.WARNING, format="%(asctime)s %(levelname)s %(name)s: %(message)s"
     )
+    _LOGGER.setLevel(logging.INFO)
     files = AgentFiles.locate(config=chosen.config)
     try:
         asyncio.run(_serve(files, load_config(files.config), chosen.linger))

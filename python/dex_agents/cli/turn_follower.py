@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import signal
 from collections.abc import Awaitable, Callable, Generator
 from typing import Final, Literal, Protocol, TypeVar
 
@@ -67,6 +66,7 @@ class TurnFollower:
         view: EventView,
         *,
         asker: Asker | None,
+        stop_wish: asyncio.Event,
         waits_for_others: bool = False,
         agent_option: str = "",
         on_event: Callable[[AgentEvent], None] | None = None,
@@ -78,6 +78,8 @@ class TurnFollower:
             terminal: For talk.
             view: Shows events.
             asker: Asks the person here; `None` when there is none.
+            stop_wish: Set when the interrupt key is pressed; cleared when that is obeyed. The first time
+                cancels the turn, the second leaves it.
             waits_for_others: Without an asker: wait until somebody decides elsewhere.
             agent_option: Names the agent in commands that are suggested, with a space before it.
             on_event: Takes the events in place of `view`.
@@ -90,7 +92,7 @@ class TurnFollower:
         self._agent_option = agent_option
         self._on_event = on_event or view.show
         self._events: asyncio.Queue[AgentEvent] = asyncio.Queue()
-        self._stop_wish = asyncio.Event()
+        self._stop_wish = stop_wish
         self._cancelling = False
         self._ended = False
 
@@ -109,13 +111,12 @@ class TurnFollower:
         self._cancelling = False
         pump = asyncio.create_task(self._pump(session_id, snapshot))
         try:
-            with self._catching_interrupt_key():
-                while True:
-                    progress = await self._show_until(self._wait_for_attention(session_id), session_id)
-                    if not progress.waits_on_person:
-                        return await self._finish(session_id, progress)
-                    if not await self._handle_questions(session_id, progress):
-                        return "waits"
+            while True:
+                progress = await self._show_until(self._wait_for_attention(session_id), session_id)
+                if not progress.waits_on_person:
+                    return await self._finish(session_id, progress)
+                if not await self._handle_questions(session_id, progress):
+                    return "waits"
         finally:
             self._view.end_answer()
             pump.cancel()
@@ -246,15 +247,6 @@ class TurnFollower:
             async with asyncio.timeout(_CATCH_UP_SECONDS):
                 while not is_enough():
                     self._take(await asyncio.wait_for(self._events.get(), quiet))
-
-    @contextlib.contextmanager
-    def _catching_interrupt_key(self) -> Generator[None]:
-        loop = asyncio.get_running_loop()
-        loop.add_signal_handler(signal.SIGINT, self._stop_wish.set)
-        try:
-            yield
-        finally:
-            loop.remove_signal_handler(signal.SIGINT)
 
 
 def _drain(events: asyncio.Queue[AgentEvent]) -> Generator[AgentEvent]:

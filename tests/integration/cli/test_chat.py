@@ -219,6 +219,12 @@ def test_a_terminal_of_any_width_is_filled_and_not_overrun(console: Console, col
     assert all(len(line) == columns for line in card)
 
 
+def test_what_keeps_the_agent_from_opening_ends_the_prompt(console: Console) -> None:
+    terminal = console.open("chat", "--model", "anthropic/some")
+    terminal.expect("anthropic/some needs ANTHROPIC_API_KEY")
+    assert terminal.expect_end() == 2
+
+
 def test_no_color_leaves_out_colours(console: Console) -> None:
     terminal = console.open("chat", environment={"NO_COLOR": "1"})
     terminal.expect_prompt()
