@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Any, Final
 from dex_agents.cli.agent_files import DEFAULT_AGENT, AgentFiles
 from dex_agents.cli.config import DEMO_MODEL, AgentConfig, find_key_variable, find_model_name_problem
 from dex_agents.cli.exit_status import CANCELLED, DONE, FAILED, WAITS
+from dex_agents.cli.task_endings import end_tasks
 from dex_agents.cli.terminal import Terminal
 from dex_agents.cli.wishes import LeaveSession
 from dex_agents.errors import InvalidInputError, SessionClosedError
@@ -168,9 +169,7 @@ class _Talk:
             finally:
                 loop.remove_signal_handler(signal.SIGINT)
                 if self._opened is not None:
-                    if not self._opened.done():
-                        self._opened.cancel()
-                    await asyncio.gather(self._opened, return_exceptions=True)
+                    await end_tasks(self._opened)
 
     def report_failure_to(self, report: Callable[[BaseException], object]) -> None:
         """Report it when the agent cannot be opened, also while the person types."""

@@ -31,6 +31,7 @@ from typing import Any, Final
 from dex_agents.cli.agent_files import AgentFiles
 from dex_agents.cli.config import AgentConfig, load_config
 from dex_agents.cli.exit_status import DONE, FAILED, REFUSED
+from dex_agents.cli.task_endings import end_tasks
 from dex_agents.errors import DexAgentsError, EngineInUseError
 
 __all__ = ["KEY_VARIABLES", "run_host"]
@@ -159,9 +160,7 @@ class _Host:
             self._close()
             for writer in tuple(self._attached):
                 writer.close()
-            for task in (worker, idle, ended):
-                task.cancel()
-            await asyncio.gather(worker, idle, ended, return_exceptions=True)
+            await end_tasks(worker, idle, ended)
 
     async def _wait_until_unused(self, linger: float) -> None:
         with contextlib.suppress(TimeoutError):

@@ -14,6 +14,7 @@ from typing import Final, Literal, Protocol, TypeVar
 import msgspec
 
 from dex_agents.cli.event_view import EventView
+from dex_agents.cli.task_endings import end_tasks
 from dex_agents.cli.terminal import Terminal
 from dex_agents.cli.wishes import CancelTurn, LeaveSession
 from dex_agents.errors import SessionError, SessionTimeoutError
@@ -119,8 +120,7 @@ class TurnFollower:
                     return "waits"
         finally:
             self._view.end_answer()
-            pump.cancel()
-            await asyncio.gather(pump, return_exceptions=True)
+            await end_tasks(pump)
 
     async def _pump(self, session_id: str, snapshot: AgentSnapshot | None) -> None:
         async for event in self._client.events(session_id, since=snapshot):
@@ -145,13 +145,10 @@ class TurnFollower:
                     if stopping.done():
                         await self._cancel(session_id)
                 finally:
-                    for task in (arriving, stopping):
-                        task.cancel()
-                    # An event that came with the cancellation is not to be lost.
-                    await asyncio.gather(arriving, stopping, return_exceptions=True)
+                    await end_tasks(arriving, stopping)
             return wanted.result()
         finally:
-            wanted.cancel()
+            await end_tasks(wanted)
 
     def _take(self, event: AgentEvent) -> None:
         self._on_event(event)
@@ -193,15 +190,12 @@ class TurnFollower:
             if asking.done():
                 asking.result()
             else:
-                asking.cancel()
-                await asyncio.gather(asking, return_exceptions=True)
+                await end_tasks(asking)
                 self._terminal.say("It was decided elsewhere.", "quiet")
         except CancelTurn:
             await self._cancel(session_id)
         finally:
-            for task in (asking, closing):
-                task.cancel()
-            await asyncio.gather(asking, closing, return_exceptions=True)
+            await end_tasks(asking, closing)
 
     async def _wait_until_closed(self, session_id: str, interrupt_id: str) -> None:
         """Return when an interrupt is open no more; events that are not about it stay in their order."""

@@ -74,16 +74,23 @@ class Console:
     ) -> subprocess.CompletedProcess[str]:
         """Run the command with pipes, as if a package were not installed if one is named."""
         command = ["-m", "dex_agents"] if without is None else ["-c", _WITHOUT, without]
-        return subprocess.run(
+        with subprocess.Popen(
             [sys.executable, *command, *arguments],
             cwd=self.work,
-            env=self.environment(),
-            input=stdin,
-            capture_output=True,
+            env=self.environment({"PYTHONFAULTHANDLER": "1"}),
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
             text=True,
-            timeout=BOUND,
-            check=False,
-        )
+        ) as process:
+            try:
+                output, talk = process.communicate(stdin, timeout=BOUND)
+            except subprocess.TimeoutExpired:
+                # What it hung in is in its last words.
+                process.send_signal(signal.SIGABRT)
+                output, talk = process.communicate()
+                raise AssertionError(f"{arguments} did not end\n{output}\n{talk}") from None
+        return subprocess.CompletedProcess(arguments, process.returncode, output, talk)
 
     def kill_host(self) -> None:
         """End the host with SIGKILL, if there is one."""
