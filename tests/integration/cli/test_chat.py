@@ -205,8 +205,7 @@ def test_a_message_may_have_several_lines(console: Console) -> None:
     terminal.press("list")
     terminal.press("\x1b\r")
     terminal.type("read missing.txt")
-    shown = terminal.expect("missing.txt: No such file")
-    assert "list_files" in shown
+    terminal.expect("list_files(?s:.*)returned(?s:.*)read_file(?s:.*)returned")
 
 
 @pytest.mark.parametrize("columns", [40, 200])
