@@ -28,7 +28,7 @@ COMPILE_REQUIREMENTS := $(BIN)/uv pip compile pyproject.toml --quiet --universal
 	--no-emit-index-url --no-header --python-version 3.11
 
 # The tests run every optional room.
-EXTRAS := --extra cli
+EXTRAS := --extra anthropic --extra cli --extra openai
 
 .PHONY: help
 help: ## List the targets
@@ -81,7 +81,7 @@ $(RELEASE_EXTENSION): $(EXTENSION_SOURCES) $(TOOLS)
 
 # --- Gates --------------------------------------------------------------------------------------
 
-.PHONY: fmt lint typecheck test test-rust test-fast test-thorough conformance test-crash
+.PHONY: fmt lint typecheck test test-rust test-fast test-thorough test-requests conformance test-crash
 fmt: $(TOOLS) ## Format Python and Rust
 	$(BIN)/ruff format .
 	$(BIN)/ruff check --fix --select I .
@@ -110,6 +110,9 @@ test-fast: $(EXTENSION) ## Unit and property tests
 
 test-thorough: $(EXTENSION) ## Property tests: 100,000 random cases each, and 2,000 that Hypothesis makes
 	$(BIN)/python -m pytest tests/property --hypothesis-profile thorough --timeout 0
+
+test-requests: $(EXTENSION) ## The requests of 10,000 random sessions, by the types of the SDKs and the rules of pairing
+	$(BIN)/python -m pytest tests/property/test_provider_requests.py --hypothesis-profile thorough --timeout 0
 
 conformance: $(EXTENSION) ## The vectors and requirements of conformance/
 	$(BIN)/python -m pytest tests/conformance
@@ -169,7 +172,11 @@ $(CARGO_FUZZ):
 
 # --- Shows and measurements ---------------------------------------------------------------------
 
-.PHONY: demo fleet bench-json bench-images bench-frames bench-tokens token-weights bench-native bench-turns bench-history bench-engine bench-start bench-rust
+.PHONY: graph demo fleet bench-json bench-images bench-frames bench-tokens token-weights bench-native bench-turns bench-history bench-engine bench-start bench-rust
+graph: $(EXTENSION) ## Draw docs/state-diagrams.md from the session's tables
+	@$(BIN)/python -c 'from dex_agents.session.state_diagrams import render_state_diagrams as draw; print(draw(), end="")' \
+		> docs/state-diagrams.md
+
 demo: $(EXTENSION) ## A support agent that survives the death of its Worker
 	@$(BIN)/python -m examples.support_desk.demo
 

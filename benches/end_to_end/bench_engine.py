@@ -1,11 +1,12 @@
-"""What a Step and an RPC cost on the local engine, through the unmodified SDK.
+"""What a Step, an RPC and an idle run cost on the local engine, through the unmodified SDK.
 
-    python benches/end_to_end/bench_engine.py [--rounds N] [--steps N] [--flows N]
+    python -m benches.end_to_end.bench_engine [--rounds N] [--steps N] [--flows N] [--idle N,N,...]
 
 For each durability and place of the engine it prints milliseconds a Step in one chain of Steps, Steps a
-second over many chains, and the time of a read-only RPC. Two floors of the same run stand beside them: a bare
-gRPC call that does nothing, and one synced commit of one small row. Rounds are rotated and the median is
-shown with the range; the Steps are checked to have run exactly once before anything is timed.
+second over many chains, and the time of a read-only RPC. Floors of the same run stand beside them: a round
+trip on an open gRPC stream, a unary gRPC call, and one synced commit of one small row. Then it starts engines
+on databases full of idle runs, and compares the work of a busy engine with and without them. Rounds are
+rotated and the median is shown with the range; the Steps are checked to have run exactly once.
 """
 
 from __future__ import annotations
@@ -13,24 +14,30 @@ from __future__ import annotations
 import argparse
 import asyncio
 import contextlib
+import json
+import os
 import platform
-import sqlite3
+import shutil
 import statistics
 import subprocess
 import sys
 import tempfile
 import time
 from collections import defaultdict
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Sequence
 from datetime import timedelta
 from pathlib import Path
 
 import dex
-import grpc
 
+from benches.end_to_end.engine_floors import measure_commit_floor, measure_round_trip_floors
+from benches.end_to_end.idle_runs import fill_database
 from dex_agents.engine import LocalEngine
 
 WORKER_TASKS = 8
+BESIDE_IDLE_RUNS = 10_000
+"""Idle runs beside which a busy engine is measured."""
+
 BOUND = timedelta(seconds=59)
 
 
@@ -85,13 +92,10 @@ async def run_engine(place: str, synchronous: str, folder: Path) -> AsyncIterato
         async with LocalEngine(database, listen=listen, synchronous=mode) as engine:
             yield engine.server_address
         return
-    code = (
-        "import argparse, sys; from dex_agents.cli.engine import add_engine_command; "
-        "p = argparse.ArgumentParser(); add_engine_command(p.add_subparsers()); a = p.parse_args(); "
-        "sys.exit(a.run(a))"
-    )
     command = ["engine", "--data", str(database), "--listen", listen, "--synchronous", synchronous]
-    process = subprocess.Popen([sys.executable, "-c", code, *command], stdout=subprocess.PIPE, text=True)
+    process = subprocess.Popen(
+        [sys.executable, "-m", "dex_agents", *command], stdout=subprocess.PIPE, text=True
+    )
     try:
         assert process.stdout is not None
         line = await asyncio.to_thread(process.stdout.readline)
@@ -101,9 +105,17 @@ async def run_engine(place: str, synchronous: str, folder: Path) -> AsyncIterato
         await asyncio.to_thread(process.wait)
 
 
-async def measure(place: str, synchronous: str, steps: int, flows: int) -> dict[str, float]:
-    """Measure one engine, fresh from an empty database."""
+async def measure(
+    place: str, synchronous: str, steps: int, flows: int, filled: Path | None = None
+) -> dict[str, float]:
+    """Measure one engine, fresh from an empty database or from a copy of a filled one."""
     with tempfile.TemporaryDirectory() as name:
+        if filled is not None:
+            copy = Path(name) / "engine.db"
+            shutil.copy(filled, copy)
+            with copy.open("rb") as file:
+                # Otherwise the first commits wait until the copy is on the disk.
+                os.fsync(file.fileno())
         async with run_engine(place, synchronous, Path(name)) as address:
             flow = CountFlow()
             registry = dex.Registry([flow], allow_async_handlers=True)
@@ -151,44 +163,12 @@ async def _measure(client: dex.AsyncClient, flow: CountFlow, steps: int, flows: 
     }
 
 
-async def measure_call_floor() -> float:
-    """Return the milliseconds of a bare unary call between two parts of this process."""
-    with tempfile.TemporaryDirectory() as name:
-
-        async def echo(request: bytes, _context: object) -> bytes:
-            return request
-
-        server = grpc.aio.server()
-        handler = grpc.unary_unary_rpc_method_handler(echo)
-        server.add_generic_rpc_handlers((grpc.method_handlers_generic_handler("floor", {"Echo": handler}),))
-        address = f"unix:{name}/floor.sock"
-        server.add_insecure_port(address)
-        await server.start()
-        async with grpc.aio.insecure_channel(address) as channel:
-            call = channel.unary_unary("/floor/Echo")
-            await call(b"warm")
-            started = time.perf_counter()
-            for _ in range(200):
-                await call(b"x" * 200)
-            elapsed = time.perf_counter() - started
-        await server.stop(None)
-        return elapsed / 200 * 1e3
-
-
-def measure_commit_floor() -> float:
-    """Return the milliseconds of one synced commit of one small row."""
-    with tempfile.TemporaryDirectory() as name:
-        connection = sqlite3.connect(Path(name) / "floor.db", isolation_level=None)
-        connection.execute("PRAGMA journal_mode=WAL")
-        connection.execute("PRAGMA synchronous=FULL")
-        connection.execute("CREATE TABLE log (sequence INTEGER PRIMARY KEY, row BLOB)")
-        times: list[float] = []
-        for _ in range(200):
-            started = time.perf_counter()
-            connection.execute("INSERT INTO log (row) VALUES (?)", (b"x" * 600,))
-            times.append((time.perf_counter() - started) * 1e3)
-        connection.close()
-        return statistics.median(times)
+def start_on(database: Path) -> dict[str, float]:
+    """Start an engine in a process of its own; return seconds until it served, and its memory."""
+    command = [sys.executable, "-m", "benches.end_to_end.idle_runs", str(database)]
+    process = subprocess.run(command, capture_output=True, text=True, check=True)
+    started: dict[str, float] = json.loads(process.stdout)
+    return started
 
 
 def show(values: list[float], digits: int) -> str:
@@ -197,40 +177,99 @@ def show(values: list[float], digits: int) -> str:
     return f"{middle:.{digits}f} ({low:.{digits}f}..{high:.{digits}f})"
 
 
-def main() -> None:
-    """Measure and print a table."""
-    parser = argparse.ArgumentParser(description="benchmark of the local engine")
-    parser.add_argument("--rounds", type=int, default=3)
-    parser.add_argument("--steps", type=int, default=400)
-    parser.add_argument("--flows", type=int, default=40)
-    arguments = parser.parse_args()
+async def measure_all(rounds: int, steps: int, flows: int) -> None:
+    """Measure every place and durability beside the floors, and print a table."""
     cases = [(place, mode) for place in ("thread", "process") for mode in ("full", "normal")]
     results: dict[tuple[str, str], dict[str, list[float]]] = defaultdict(lambda: defaultdict(list))
-    call_floors: list[float] = []
-    commit_floors: list[float] = []
-    for number in range(arguments.rounds):
-        call_floors.append(asyncio.run(measure_call_floor()))
-        commit_floors.append(measure_commit_floor())
+    trips: list[float] = []
+    calls: list[float] = []
+    commits: list[float] = []
+    for number in range(rounds):
         turn = number % len(cases)
         for case in cases[turn:] + cases[:turn]:
-            measured = asyncio.run(measure(*case, arguments.steps, arguments.flows))
+            # Beside each case: a disk that others use may be ten times slower a minute later.
+            trip, call = await measure_round_trip_floors()
+            commit = measure_commit_floor()
+            measured = await measure(*case, steps, flows)
+            commit = statistics.mean([commit, measure_commit_floor()])
+            trips.append(trip)
+            calls.append(call)
+            commits.append(commit)
+            floor = trip + (commit if case[1] == "full" else 0.0)
+            measured["chain_ratio"] = measured["chain_ms"] / floor
+            measured["rpc_ratio"] = measured["rpc_p50_ms"] / call
             for name, value in measured.items():
                 results[case][name].append(value)
-    floor = statistics.median(call_floors)
-    print(f"Python {platform.python_version()}, {platform.machine()}, rounds: {arguments.rounds}")
-    print(f"floor: bare call {show(call_floors, 2)} ms, synced commit {show(commit_floors, 2)} ms\n")
     print(
-        "| engine | synchronous | ms a Step, one chain | vs call | Steps/s | RPC p50 ms | vs call | RPC p95"
-        " ms |"
+        f"floors: stream round trip {show(trips, 2)} ms, unary call {show(calls, 2)} ms,"
+        f" synced commit {show(commits, 2)} ms\n"
+    )
+    print(
+        "| engine | synchronous | ms a Step, one chain | of round trip + commit | Steps/s, "
+        f"{flows} chains | RPC p50 ms | of a call | RPC p95 ms |"
     )
     print("| --- | --- | --- | --- | --- | --- | --- | --- |")
     for (place, mode), values in results.items():
-        chain, p50 = statistics.median(values["chain_ms"]), statistics.median(values["rpc_p50_ms"])
         print(
-            f"| {place} | {mode} | {show(values['chain_ms'], 2)} | {chain / floor:.1f}x "
-            f"| {show(values['steps_per_s'], 0)} | {show(values['rpc_p50_ms'], 2)} | {p50 / floor:.1f}x "
-            f"| {show(values['rpc_p95_ms'], 2)} |"
+            f"| {place} | {mode} | {show(values['chain_ms'], 2)} | {show(values['chain_ratio'], 1)}x "
+            f"| {show(values['steps_per_s'], 0)} | {show(values['rpc_p50_ms'], 2)} "
+            f"| {show(values['rpc_ratio'], 1)}x | {show(values['rpc_p95_ms'], 2)} |"
         )
+
+
+async def measure_idle(rounds: int, steps: int, flows: int, counts: Sequence[int]) -> None:
+    """Start engines on idle runs, and let one work beside them."""
+    print("\n| idle runs | database MB | start s | memory MB | bytes a run |")
+    print("| --- | --- | --- | --- | --- |")
+    with tempfile.TemporaryDirectory() as name:
+        filled: Path | None = None
+        empty = Path(name) / "0.db"
+        fill_database(empty, 0, "CountFlow", "Wait", "inbox")
+        base = statistics.median([start_on(empty)["megabytes"] for _ in range(rounds)])
+        for count in counts:
+            database = Path(name) / f"{count}.db"
+            fill_database(database, count, "CountFlow", "Wait", "inbox")
+            started = [start_on(database) for _ in range(rounds)]
+            memory = [each["megabytes"] for each in started]
+            a_run = max(0.0, statistics.median(memory) - base) * 2**20 / count
+            print(
+                f"| {count:,} | {database.stat().st_size / 1e6:.0f} "
+                f"| {show([each['seconds'] for each in started], 2)} | {show(memory, 1)} | {a_run:.0f} |"
+            )
+            if count == BESIDE_IDLE_RUNS:
+                filled = database
+        if filled is None:
+            return
+        ratios: dict[str, list[float]] = defaultdict(list)
+        for number in range(rounds):
+            order = [None, filled] if number % 2 == 0 else [filled, None]
+            measured = {each: await measure("process", "full", steps, flows, each) for each in order}
+            ratios["chain"].append(measured[None]["chain_ms"] / measured[filled]["chain_ms"])
+            ratios["chains"].append(measured[filled]["steps_per_s"] / measured[None]["steps_per_s"])
+    print(
+        f"\nwith {BESIDE_IDLE_RUNS:,} idle runs against none: one chain {show(ratios['chain'], 2)}x,"
+        f" {flows} chains {show(ratios['chains'], 2)}x"
+    )
+
+
+async def run(arguments: argparse.Namespace) -> None:
+    """Measure everything on one event loop: gRPC dislikes a second one."""
+    await measure_all(arguments.rounds, arguments.steps, arguments.flows)
+    counts = [int(count) for count in arguments.idle.split(",") if count]
+    if counts:
+        await measure_idle(arguments.rounds, arguments.steps, arguments.flows, counts)
+
+
+def main() -> None:
+    """Measure and print tables."""
+    parser = argparse.ArgumentParser(description="benchmark of the local engine")
+    parser.add_argument("--rounds", type=int, default=3)
+    parser.add_argument("--steps", type=int, default=300)
+    parser.add_argument("--flows", type=int, default=64)
+    parser.add_argument("--idle", default="1000,10000,100000", help="numbers of idle runs; empty for none")
+    arguments = parser.parse_args()
+    print(f"Python {platform.python_version()}, {platform.machine()}, rounds: {arguments.rounds}")
+    asyncio.run(run(arguments))
 
 
 if __name__ == "__main__":

@@ -14,6 +14,8 @@
     ├── ToolExecutionError               the tool failed and the outcome is known
     ├── ToolOutcomeUnknownError          the tool may or may not have taken effect
     ├── ToolSourceUnavailableError       this Worker's agent lacks the tool source of a call
+    ├── ModelCallError                   a model call failed; another attempt may succeed
+    │   └── ModelCallRefusedError        the provider will not answer this call, however often it is asked
     ├── AttemptFailedError               an attempt failed with an error that a Step cannot raise itself
     ├── ImageValidationError             bytes or a reference are no image that is accepted
     ├── MediaStoreError                  a media store could not keep an image or give it back
@@ -43,6 +45,8 @@ __all__ = [
     "ImageValidationError",
     "InvalidInputError",
     "MediaStoreError",
+    "ModelCallError",
+    "ModelCallRefusedError",
     "RunnerContractError",
     "SessionAlreadyExistsError",
     "SessionClosedError",
@@ -165,6 +169,37 @@ class ToolSourceUnavailableError(DexAgentsError, RuntimeError):
         super().__init__(f"no tool source of this agent serves {tool_name!r} ({tool_source_reference!r})")
         self.tool_source_reference = tool_source_reference
         self.tool_name = tool_name
+
+
+class ModelCallError(DexAgentsError, RuntimeError):
+    """A model call failed, and another attempt may succeed: the attempt of its Step fails.
+
+    Attributes:
+        provider: The provider that was called.
+        status: The HTTP status that it answered with, or `None` when there was no answer.
+        retry_after_seconds: How long the provider asked to be left alone, at least 1; `None` when it did not
+            say. The Step is then attempted again at that time.
+    """
+
+    def __init__(
+        self,
+        provider: str,
+        problem: str,
+        *,
+        status: int | None = None,
+        retry_after_seconds: int | None = None,
+    ) -> None:
+        super().__init__(f"{provider}: {problem}")
+        self.provider = provider
+        self.status = status
+        self.retry_after_seconds = retry_after_seconds
+
+
+class ModelCallRefusedError(ModelCallError):
+    """The provider will not answer this call, however often it is asked: the turn ends, and says why.
+
+    A wrong key, an account without credit, a request that it does not accept, a conversation too long for it.
+    """
 
 
 class AttemptFailedError(DexAgentsError, RuntimeError):

@@ -16,6 +16,7 @@ __all__ = [
     "MAX_JOINED_DELTA_BYTES",
     "MAX_JSON_DEPTH",
     "MAX_MODEL_CALL_ATTEMPTS",
+    "MAX_MODEL_RETRY_AFTER_SECONDS",
     "MAX_PLAN_TODOS",
     "MAX_QUESTIONS",
     "MAX_QUESTION_BYTES",
@@ -105,6 +106,9 @@ MAX_SESSION_SETTINGS_BYTES: Final = 64 * 1024
 
 MAX_MODEL_CALL_ATTEMPTS: Final = 3
 """Attempts of one `RunModel` Step before the turn fails."""
+
+MAX_MODEL_RETRY_AFTER_SECONDS: Final = 15 * 60
+"""A provider that asks to be left alone for longer ends the turn: a person decides what to do meanwhile."""
 
 MAX_TOOL_CALL_ATTEMPTS: Final = 3
 """Attempts of one `CallTool` Step; a `CallSingleAttemptTool` Step has one."""

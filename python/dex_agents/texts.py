@@ -24,6 +24,7 @@ __all__ = [
     "CONTEXT_SUMMARY_NOTE_HEADER",
     "EARLIER_CONVERSATION_NOT_SHOWN",
     "EMPTY_TOOL_OUTPUT",
+    "GO_ON",
     "OUTCOME_UNKNOWN_TOOL_RESULT",
     "PLAN_MODE_NOTHING_ELSE",
     "PLAN_NOTE_ACTIVE",
@@ -65,6 +66,8 @@ __all__ = [
     "invalid_questions",
     "invalid_todos",
     "invalid_wait",
+    "model_call_refused",
+    "model_declined",
     "model_without_price",
     "outcome_settled",
     "output_cut_note",
@@ -123,6 +126,8 @@ OUTCOME_UNKNOWN_TOOL_RESULT: Final = (
     "It is not known whether this tool call took effect: it was interrupted and its result was lost. "
     "It was not sent again. Do not repeat it without first checking what happened."
 )
+
+GO_ON: Final = "Go on."
 
 EMPTY_TOOL_OUTPUT: Final = "(The tool returned no text.)"
 
@@ -290,6 +295,16 @@ def turn_failed_note(reason: str) -> str:
 def empty_answer_error(attempts: int) -> str:
     """Why a turn failed when the model kept answering with nothing."""
     return f"the model returned neither text nor a tool call in {attempts} attempts"
+
+
+def model_call_refused(problem: str) -> str:
+    """Why a turn failed whose model call no provider would answer, however often it is asked."""
+    return f"the model call was refused: {problem}"
+
+
+def model_declined(reason: str) -> str:
+    """Why a turn failed whose model gave no answer on purpose."""
+    return f"the model declined to answer: {reason}"
 
 
 def context_summary_note(summary: str) -> str:

@@ -3,7 +3,8 @@
 A Worker process builds it with `create_flow(folder, *pause_at)`. Each point in `pause_at` is a gate of that
 Worker: `before <tool>` and `after <tool>` around what the tool does to the outside world, `delta <text>`
 before a piece of the answer is streamed, `accept message` in the RPC that takes one, `enter <Step>` and
-`leave <Step>` around a Step's code. At `leave` everything is decided and nothing is committed.
+`leave <Step>` around a Step's code. At `leave` everything is decided and nothing is committed. With
+`compacts` among them its context is so small that long outputs are soon summarised.
 """
 
 from __future__ import annotations
@@ -19,7 +20,15 @@ from typing import Any, Final
 import msgspec
 from dex import AsyncContext, StepDecision, StepList
 
-from dex_agents import AgentQuestion, AgentSessionOptions, FrameworkMessage, ToolEffect, ToolInputRequested
+from dex_agents import (
+    AgentQuestion,
+    AgentSessionOptions,
+    CompactionPolicy,
+    FrameworkMessage,
+    ToolEffect,
+    ToolInputRequested,
+    texts,
+)
 from dex_agents.builtin_loop import (
     AgentDefinition,
     BuiltinLoopAgentRunner,
@@ -45,6 +54,7 @@ from dex_agents.wire.step_inputs import SessionStepInput
 
 __all__ = [
     "BUILT_IN_TOOLS",
+    "COMPACTS",
     "FLOW_TYPE",
     "ONCE_ONLY_TOOLS",
     "QUESTION_ID",
@@ -78,6 +88,9 @@ ONCE_ONLY_TOOLS: Final = tuple(
 
 BUILT_IN_TOOLS: Final = ("ask_user", "durable_wait")
 """What the session runs itself: `ask_user` asks one question, `durable_wait` waits a moment."""
+
+COMPACTS: Final = "compacts"
+"""Handed to `create_flow` in place of a point: the agent summarises."""
 
 QUESTION_ID: Final = "sure"
 """Of every question that is asked."""
@@ -181,6 +194,7 @@ class _CrashAgent:
     def __init__(self, folder: Path, pause_at: frozenset[str]) -> None:
         self._folder = folder
         self._pause_at = pause_at
+        self.compacts = COMPACTS in pause_at
         self._log = invocation_log(folder)
 
     async def pause(self, point: str) -> None:
@@ -197,6 +211,8 @@ class _CrashAgent:
     def answer(self, request: ModelRequest) -> ScriptedModelReply:
         with (self._folder / "requests.jsonl").open("ab", buffering=0) as requests:
             requests.write(msgspec.json.encode(request) + b"\n")
+        if request.instructions == texts.CONTEXT_SUMMARY_INSTRUCTIONS:
+            return ScriptedModelReply(text="What was said and done before.")
         script, responses, continued = _Script("nothing"), 0, 0
         for item in request.items:
             if isinstance(item, ModelUserTextItem) and item.text.startswith("{"):
@@ -278,7 +294,16 @@ class _GatedSessionFlow(AgentSessionFlow):
     """The session Flow as it is, with a gate before and after each Step's code."""
 
     def __init__(self, crash_agent: _CrashAgent, definition: AgentDefinition) -> None:
-        options = AgentSessionOptions(cancel_grace=timedelta(seconds=2), built_in_tools=BUILT_IN_TOOLS)
+        options = AgentSessionOptions(
+            cancel_grace=timedelta(seconds=2),
+            built_in_tools=BUILT_IN_TOOLS,
+            # Far below the window, so that no turn fails for want of room.
+            compaction=CompactionPolicy(
+                context_window_tokens=1_000_000, trigger_ratio=0.006, retained_ratio=0.002
+            )
+            if crash_agent.compacts
+            else None,
+        )
         super().__init__(_GatedRunner(crash_agent, definition), FLOW_TYPE, options)
         self._crash_agent = crash_agent
 

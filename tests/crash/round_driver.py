@@ -23,6 +23,7 @@ from dex_agents import (
 from dex_agents.testing import EngineProcess, WorkerProcess, poll_until
 from dex_agents.wire.tool_calls import ApprovalDecision
 from tests.crash.agent import (
+    COMPACTS,
     ONCE_ONLY_TOOLS,
     QUESTION_ID,
     build_answer,
@@ -60,14 +61,14 @@ async def play_round(plan: RoundPlan, folder: Path, earlier: Sequence[AgentSnaps
         earlier: Sessions of those rounds, as they were left: they must look the same at the end.
     """
     started = asyncio.get_running_loop().time()
-    flow = create_flow(str(folder))
+    flow = create_flow(str(folder), COMPACTS)
     async with contextlib.AsyncExitStack() as processes:
         engine = await processes.enter_async_context(EngineProcess(folder / "engine.db"))
         workers = [
             WorkerProcess(
                 "tests.crash.agent:create_flow",
                 server_address=engine.server_address,
-                arguments=(str(folder),),
+                arguments=(str(folder), COMPACTS),
             )
             for _ in range(plan.workers)
         ]
@@ -287,6 +288,7 @@ class _Round:
         report.other_problems += find_unpaired_calls(after)
         report.other_problems += find_untrue_records(after, self._log.read())
         report.other_problems += self._find_decisions_not_kept(after)
+        report.summaries += 0 if after.context_summary is None else after.context_summary.revision
         report.settled.append(after)
 
     def _find_decisions_not_kept(self, snapshot: AgentSnapshot) -> list[str]:

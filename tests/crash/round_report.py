@@ -21,6 +21,7 @@ class RoundReport:
         other_problems: Records that are not true, calls without their result, answers that were not kept.
         settled: What the sessions looked like at the end.
         answers: Answers to questions that took effect.
+        summaries: Summaries that took the place of older messages.
         seconds: How long it took.
     """
 
@@ -31,6 +32,7 @@ class RoundReport:
     other_problems: list[str] = field(default_factory=list[str])
     settled: list[AgentSnapshot] = field(default_factory=list[AgentSnapshot])
     answers: int = 0
+    summaries: int = 0
     seconds: float = 0.0
 
     @property

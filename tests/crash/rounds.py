@@ -92,7 +92,7 @@ def _describe(plan: RoundPlan, report: RoundReport) -> str:
     return (
         f"crash: round {plan.number}: {'FOUND' if report.problems else 'ok'}, {report.seconds:.1f} s, "
         f"{'new' if plan.is_on_fresh_database else 'same'} database, Workers: {plan.workers}; "
-        f"killed: {kills}; calls: {calls}; answers: {report.answers}"
+        f"killed: {kills}; calls: {calls}; answers: {report.answers}; summaries: {report.summaries}"
     )
 
 

@@ -10,9 +10,13 @@ from pathlib import Path
 _README = Path(__file__).parents[2] / "README.md"
 
 
-def test_the_agent_of_the_readme_answers(tmp_path: Path) -> None:
+def _programs_with(text: str) -> list[str]:
     blocks: list[str] = re.findall(r"```python\n(.*?)```", _README.read_text(encoding="utf-8"), re.DOTALL)
-    (program,) = [block for block in blocks if "asyncio.run" in block]
+    return [block for block in blocks if text in block]
+
+
+def test_the_agent_of_the_readme_answers(tmp_path: Path) -> None:
+    (program,) = _programs_with("asyncio.run")
     ran = subprocess.run(
         [sys.executable, "-W", "error", "-c", program],
         cwd=tmp_path,
@@ -27,3 +31,11 @@ def test_the_agent_of_the_readme_answers(tmp_path: Path) -> None:
         'tool | {"order_id": "A-17", "status": "shipped"}',
         'assistant | Here it is: {"order_id": "A-17", "status": "shipped"}',
     ]
+
+
+def test_the_models_of_the_readme_can_be_made_without_a_key() -> None:
+    (program,) = _programs_with("model_from_name")
+    ran = subprocess.run(
+        [sys.executable, "-W", "error", "-c", program], capture_output=True, timeout=60, check=False
+    )
+    assert (ran.returncode, ran.stderr) == (0, b"")

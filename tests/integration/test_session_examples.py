@@ -72,6 +72,43 @@ def test_everything_that_waits_on_a_person_is_found_in_one_call() -> None:
     ]
 
 
+def test_a_turn_goes_on_until_its_decision_and_ends_with_it() -> None:
+    assert run_example("continuation") == [
+        "user: May I buy a desk?",
+        "assistant: It looks reasonable.",
+        "user: Decide now.",
+        "assistant: (calls submit_decision)",
+        "tool: approved",
+        "1 turn, 2 model calls",
+    ]
+
+
+def test_a_long_conversation_is_summarised_and_its_old_messages_go() -> None:
+    assert run_example("compaction") == [
+        "summary: The user is called Ada.",
+        "I know your name from a summary",
+        "old messages were deleted: True",
+        "stored and deleted: 26",
+    ]
+
+
+def test_a_session_changes_its_model_and_comes_back_to_it() -> None:
+    assert run_example("session_settings") == [
+        "swift: I see 0 of my own answers as I gave them.",
+        "deep: I see 0 of my own answers as I gave them.",
+        "swift: I see 1 of my own answers as I gave them.",
+    ]
+
+
+def test_one_tenants_money_runs_out_and_anothers_does_not() -> None:
+    assert run_example("spend_limits") == [
+        "acme | answered",
+        "acme | answered",
+        "acme | the tenant acme has reached its limit of 1500 tokens",
+        "bolt | answered",
+    ]
+
+
 def test_a_viewer_that_comes_late_shows_everything_once() -> None:
     assert run_example("live_view") == [
         "snapshot: user Write.",

@@ -63,9 +63,9 @@ class Screen:
     calls: dict[str, ShownCall] = field(default_factory=dict[str, ShownCall])
     interrupts: set[str] = field(default_factory=set[str])
     plan: AgentPlan | None = None
+    summary_revision: int = 0
     usage: AgentUsage = field(default_factory=AgentUsage)
     settings_revision: int = 0
-    summary_revision: int = 0
     last_turn: tuple[str, str | None] | None = None
 
 
@@ -124,9 +124,9 @@ def show_snapshot(snapshot: AgentSnapshot) -> Screen:
         calls={call.tool_call_id: _show_call(call) for call in snapshot.tool_calls},
         interrupts={one.interrupt_id for one in snapshot.interrupts},
         plan=snapshot.plan,
+        summary_revision=0 if snapshot.context_summary is None else snapshot.context_summary.revision,
         usage=snapshot.usage,
         settings_revision=snapshot.settings_revision,
-        summary_revision=0 if snapshot.context_summary is None else snapshot.context_summary.revision,
         last_turn=None if ended is None else (ended, snapshot.last_turn_error),
     )
 
@@ -180,6 +180,7 @@ def _apply(screen: Screen, event: AgentEvent) -> None:
             screen.plan = event.plan
         case ContextCompacted():
             screen.summary_revision = event.revision
+            screen.usage = add_agent_usage(screen.usage, event.usage)
         case SettingsUpdated():
             screen.settings_revision = event.revision
         case TurnCompletedEvent():

@@ -34,6 +34,7 @@ from dex_agents.runner.outcomes import (
 )
 from dex_agents.session.state import SessionChange, SessionRules, StartToolCalls, ToolStart, TurnView
 from dex_agents.session.transitions.closing import close_session
+from dex_agents.session.transitions.context import compact_context
 from dex_agents.session.transitions.event_filter import EventFilter
 from dex_agents.session.transitions.interrupts import (
     InterruptEnd,
@@ -67,10 +68,12 @@ from dex_agents.session.transitions.turns import (
     cancelled_tool_calls,
     decide_model_outcome,
     fail_turn,
+    first_tool_call_number,
     used_tool_call_ids,
     with_settings_revision,
 )
 from dex_agents.tools.results import describe_tool_result
+from dex_agents.wire.context import ContextSummary
 from dex_agents.wire.events import (
     AgentEvent,
     InterruptClosed,
@@ -127,6 +130,7 @@ class SimulatedSession:
     calls: dict[str, AgentToolCall] = field(default_factory=dict[str, AgentToolCall])
     interrupts: dict[str, AgentInterrupt] = field(default_factory=dict[str, AgentInterrupt])
     plan: AgentPlan | None = None
+    summary: ContextSummary | None = None
     settings_revision: int = 0
     inbox: list[QueuedMessage] = field(default_factory=list[QueuedMessage])
     steering: list[QueuedMessage] = field(default_factory=list[QueuedMessage])
@@ -156,9 +160,16 @@ class SimulatedSession:
     def view(self) -> TurnView:
         turn = self.record.turn
         assert turn is not None
-        calls = [self.calls[one] for one in turn.tool_call_ids]
+        covered = self.record.covered_through
+        messages = [message for message in self.messages if message.sequence > covered]
         return TurnView(
-            record=self.record, turn=turn, messages=self.messages, tool_calls=calls, plan=self.plan
+            record=self.record,
+            turn=turn,
+            messages=messages,
+            tool_calls=[self.calls[one] for one in turn.tool_call_ids],
+            summary=self.summary,
+            chunks=tuple(message.sequence for message in messages),
+            plan=self.plan,
         )
 
     @property
@@ -188,6 +199,7 @@ class SimulatedSession:
             last_turn_outcome=self.record.last_turn_outcome,
             last_turn_error=self.record.last_turn_error,
             plan=self.plan,
+            context_summary=self.summary,
             response_index=0 if turn is None else turn.response_index,
             settings_revision=self.record.settings_revision,
         )
@@ -315,6 +327,7 @@ class SimulatedSession:
                 provider=PROVIDER,
                 api=API,
                 recorded_calls=view.tool_calls,
+                summary=None if view.summary is None else view.summary.text,
             )
         )
         index = view.turn.response_index + 1
@@ -338,6 +351,17 @@ class SimulatedSession:
             self._commit(change)
 
         self._perform("RunModel", [*events, *change.events], commit, lost, index)
+
+    @property
+    def possible_cuts(self) -> list[int]:
+        """Where a summary can end: before a user's message every call has its result."""
+        messages = self.view.messages[1:]
+        return [message.sequence - 1 for message in messages if message.message_id is not None]
+
+    def compact(self, cut: int, lost: Lost = NOTHING_LOST) -> None:
+        change = compact_context(self.view, cut, "what was said", NOW)
+        index = self.view.turn.response_index
+        self._perform("RunModel", change.events, lambda: self._commit(change), lost, index)
 
     def end_cancelled_turn(self, lost: Lost = NOTHING_LOST) -> None:
         before = self.view
@@ -547,6 +571,8 @@ class SimulatedSession:
             self.interrupts.pop(identifier, None)
         if change.plan is not None:
             self.plan = change.plan
+        if change.context_summary is not None:
+            self.summary = change.context_summary
         if isinstance(change.next_step, StartToolCalls):
             self.starts |= {start.tool_call.tool_call_id: start for start in change.next_step.starts}
         if change.ends_turn:
@@ -664,7 +690,8 @@ def ask_for(
         used = set(used_tool_call_ids(view))
         named: list[DeferredToolCall] = []
         for call in calls:
-            k, candidate = 1, call.model_call_id
+            k = first_tool_call_number(view)
+            candidate = call.model_call_id if k == 1 else f"{call.model_call_id}#{k}"
             while candidate in used:
                 k += 1
                 candidate = f"{call.model_call_id}#{k}"

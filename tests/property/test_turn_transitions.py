@@ -68,8 +68,8 @@ def _calls(draw: st.DrawFn) -> DeferredToolCall:
         arguments=arguments,
         policy=ResolvedToolPolicy(draw(_effects), draw(st.booleans())),
         ordered=draw(st.booleans()),
-        refusal=draw(st.sampled_from([None, None, None, "refused"])),
-        not_run_reason=draw(st.sampled_from([None, None, None, "too many"])),
+        refusal=draw(st.sampled_from([*([None] * 7), "refused"])),
+        not_run_reason=draw(st.sampled_from([*([None] * 7), "too many"])),
         reconcilable=draw(st.booleans()),
     )
 
@@ -106,7 +106,8 @@ class SessionMachine(RuleBasedStateMachine):
         super().__init__()
         self.session = SimulatedSession()
         self.final: dict[str, AgentToolCall] = {}
-        self.revision = 0
+        self.open_interrupts: set[str] = set()
+        self.known_interrupts: set[str] = set()
 
     # --- People -------------------------------------------------------------------------------------
 
@@ -114,14 +115,21 @@ class SessionMachine(RuleBasedStateMachine):
         return not self.session.is_closing
 
     @precondition(_is_open)
-    @rule(text=_user_texts, plan_mode=st.booleans())
-    def send(self, text: str, plan_mode: bool) -> None:
-        self.session.send(text, plan_mode=plan_mode)
-
-    @precondition(_is_open)
-    @rule(text=_user_texts)
-    def steer(self, text: str) -> None:
-        self.session.steer(text)
+    @rule(
+        kind=st.sampled_from(["send", "send", "send", "steer", "approve plan", "settings"]),
+        text=_user_texts,
+        plan_mode=st.booleans(),
+    )
+    def write(self, kind: str, text: str, plan_mode: bool) -> None:
+        match kind:
+            case "send":
+                self.session.send(text, plan_mode=plan_mode)
+            case "steer":
+                self.session.steer(text)
+            case "approve plan":
+                self.session.approve_plan()
+            case _:
+                self.session.settings_revision += 1
 
     @precondition(lambda self: self.session.interrupts)
     @rule(
@@ -154,28 +162,17 @@ class SessionMachine(RuleBasedStateMachine):
         with pytest.raises(RunnerContractError):
             self.session.settle(chosen, succeeded=succeeded)
 
-    @rule(approves=st.booleans())
-    def approve_plan_or_change_settings(self, approves: bool) -> None:
-        if not approves:
-            self.session.settings_revision += 1
-        elif not self.session.is_closing:
-            self.session.approve_plan()
-
-    @precondition(lambda self: self.session.turn is not None and not self.session.is_cancelling)
-    @rule(really=st.integers(0, 3))
-    def cancel(self, really: int) -> None:
-        if really == 0:
-            self.session.cancel()
-
     @precondition(_is_open)
-    @rule(really=st.integers(0, 19))
-    def close(self, really: int) -> None:
-        if really == 0:
+    @rule(kind=st.sampled_from(["cancel", "cancel", "cancel", "close", *(["nothing"] * 12)]))
+    def stop(self, kind: str) -> None:
+        if kind == "cancel":
+            self.session.cancel()
+        elif kind == "close":
             self.session.close()
 
     # --- The session --------------------------------------------------------------------------------
 
-    @rule(data=st.data(), times=st.integers(1, 4))
+    @rule(data=st.data(), times=st.integers(1, 8))
     def go_on(self, data: st.DataObject, times: int) -> None:
         """Let the session do what it can do next, several things in a row."""
         for _ in range(times):
@@ -217,6 +214,10 @@ class SessionMachine(RuleBasedStateMachine):
 
     def _think(self, data: st.DataObject) -> None:
         kind = data.draw(st.sampled_from(["tools", "tools", "tools", "answer", "go on", "give up", "fail"]))
+        cuts = self.session.possible_cuts
+        if cuts and data.draw(st.integers(0, 3)) == 0:
+            self.session.compact(data.draw(st.sampled_from(cuts)), data.draw(_losses))
+            return
         text, deltas, lost = data.draw(_texts), data.draw(_streams), data.draw(_losses)
         match kind:
             case "tools":
@@ -255,7 +256,7 @@ class SessionMachine(RuleBasedStateMachine):
     def _end_wait(self, tool_call_id: str, data: st.DataObject) -> None:
         session = self.session
         status = session.calls[tool_call_id].status
-        if tool_call_id not in session.decisions and data.draw(st.booleans()):
+        if tool_call_id not in session.decisions and data.draw(st.integers(0, 3)):
             if status == "waiting_for_approval":
                 approves, edited = data.draw(st.booleans()), data.draw(st.booleans())
                 session.decide(tool_call_id, approval(approves=approves, edited=edited and approves))
@@ -295,7 +296,8 @@ class SessionMachine(RuleBasedStateMachine):
         self._a_final_record_never_changes()
         self._no_accepted_message_is_lost_and_their_order_is_kept()
         self._who_waits_has_one_interrupt_and_nobody_else_has_any()
-        self._a_plan_only_moves_forward()
+        self._no_interrupt_comes_back()
+        self._a_plan_counts_its_revisions()
 
     def _messages_are_numbered_without_gaps(self) -> None:
         messages = self.session.messages
@@ -355,11 +357,18 @@ class SessionMachine(RuleBasedStateMachine):
         }
         assert set(session.interrupts) == waiting
 
-    def _a_plan_only_moves_forward(self) -> None:
-        plan = self.session.plan
-        revision = 0 if plan is None else plan.revision
-        assert self.revision <= revision <= self.revision + 1
-        self.revision = revision
+    def _no_interrupt_comes_back(self) -> None:
+        now = set(self.session.interrupts)
+        assert not (now - self.open_interrupts) & self.known_interrupts
+        self.open_interrupts, self.known_interrupts = now, self.known_interrupts | now
+
+    def _a_plan_counts_its_revisions(self) -> None:
+        written = [
+            call
+            for call in self.session.calls.values()
+            if call.tool_name == "write_todos" and call.status == "succeeded"
+        ]
+        assert (0 if self.session.plan is None else self.session.plan.revision) == len(written)
 
     # --- What viewers see ---------------------------------------------------------------------------
 
@@ -441,6 +450,10 @@ def require_honest_record(call: AgentToolCall) -> None:
     if call.status == "rejected":
         assert call.approval is None or call.approval.decision == "reject"
         assert call.attempts == 0
+    if call.status == "not_run" and call.effect.is_write:
+        # A tool asks first before it changes anything; what it did between two questions is not known.
+        assert call.task_reference is None
+        assert call.input_rounds <= 1
     if call.status == "outcome_unknown":
         assert call.started_at is None or call.attempts > 0
     if call.approval is not None and call.approval.decision == "reject":

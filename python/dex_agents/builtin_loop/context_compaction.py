@@ -49,6 +49,11 @@ _SUMMARY_INPUT_SHARE: Final = 0.6
 """How much of the window the transcript to summarise may take; a longer one is summarised in parts."""
 
 
+_LEAST_GAIN_SHARE: Final = 0.02
+"""How much of the window a summary has to free: where instructions and tools alone fill it, every model call
+would be preceded by another that changes next to nothing."""
+
+
 @runtime_checkable
 class NamesItsModel(Protocol):
     """A model client that says which model it calls, so that estimates can use the weights of its family."""
@@ -132,6 +137,8 @@ def choose_cut(
         shown = list(accumulate((_shown_tokens(one, family) for one in messages), initial=0))
         readable = [index for index in candidates if index <= chosen and shown[index] <= longest]
         chosen = readable[-1] if readable else candidates[0]
+        if read[chosen] < context_window_tokens * _LEAST_GAIN_SHARE:
+            return None
     return messages[chosen - 1].sequence
 
 

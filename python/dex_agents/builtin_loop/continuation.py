@@ -16,9 +16,13 @@ from dataclasses import dataclass
 from typing import Any, Final, Literal, TypeAlias
 
 from dex_agents import limits
-from dex_agents.builtin_loop.contract import ModelOutputItem, ModelToolResultItem
+from dex_agents.builtin_loop.contract import ModelOutputItem, ModelToolCall, ModelToolResultItem
+from dex_agents.builtin_loop.input_items import find_latest_output
+from dex_agents.builtin_loop.stored_items import StoredToolCall
 from dex_agents.codecs.unicode_text import replace_lone_surrogates
 from dex_agents.errors import InvalidInputError, RunnerContractError
+from dex_agents.runner.turn_context import AgentTurnContext
+from dex_agents.wire.messages import FrameworkMessage
 from dex_agents.wire.tool_calls import AgentToolCall
 
 __all__ = [
@@ -28,6 +32,8 @@ __all__ = [
     "TurnContinuationContext",
     "TurnContinuationHook",
     "ask_continuation_hook",
+    "describe_answer",
+    "describe_tool_iteration",
 ]
 
 MAX_CONSECUTIVE_TURN_CONTINUATIONS: Final = 8
@@ -125,3 +131,46 @@ async def ask_continuation_hook(
     raise RunnerContractError(
         f"decide_turn_continuation returned {shown}; it may return 'end', 'default' or a ContinueTurn"
     )
+
+
+def describe_answer(turn: AgentTurnContext, text: str) -> TurnContinuationContext:
+    """Return the iteration of an answer without tools."""
+    return TurnContinuationContext(
+        flow_id=turn.flow_id,
+        turn_id=turn.turn_id,
+        session_settings=turn.session_settings,
+        model_output=(ModelOutputItem(text),),
+    )
+
+
+def describe_tool_iteration(
+    turn: AgentTurnContext, results: Sequence[FrameworkMessage]
+) -> TurnContinuationContext:
+    """Return the iteration of the turn's latest answer, whose calls have ended.
+
+    Args:
+        turn: The turn, with the final records of those calls.
+        results: What the model is to read of them, in the asked order.
+    """
+    output = find_latest_output([one for one in turn.messages if one.turn_id == turn.turn_id])
+    model_call_ids = {call.tool_call_id: call.model_call_id for call in output.tool_calls}
+    records = (turn.recorded_tool_call(message.tool_call_id or "") for message in results)
+    return TurnContinuationContext(
+        flow_id=turn.flow_id,
+        turn_id=turn.turn_id,
+        session_settings=turn.session_settings,
+        model_output=(ModelOutputItem(output.text or "", tuple(map(_as_model_call, output.tool_calls))),),
+        tool_results=tuple(
+            ModelToolResultItem(
+                model_call_ids.get(message.tool_call_id or "", ""),
+                message.tool_name or "",
+                message.tool_output or "",
+            )
+            for message in results
+        ),
+        tool_calls=tuple(record for record in records if record is not None),
+    )
+
+
+def _as_model_call(call: StoredToolCall) -> ModelToolCall:
+    return ModelToolCall(call.model_call_id, call.tool_name, call.arguments)

@@ -137,6 +137,8 @@ class ModelResponse(msgspec.Struct, frozen=True, kw_only=True):
         usage: What the call consumed; its `model_calls` is ignored.
         finish_reason: The provider's word for why it stopped, or `None`. Whether arguments are whole is
             decided from the arguments.
+        refusal: Why the model gave no answer on purpose, in the provider's words; `""` when it gave one. With
+            neither text nor calls the turn ends at once, and says so.
         request_model: The model that was asked for, or `None`.
         response_model: The model that answered, or `None`.
         response_id: The provider's ID of the response, or `None`.
@@ -148,6 +150,7 @@ class ModelResponse(msgspec.Struct, frozen=True, kw_only=True):
     reasoning: str = ""
     usage: AgentUsage = AgentUsage()
     finish_reason: str | None = None
+    refusal: str = ""
     request_model: str | None = None
     response_model: str | None = None
     response_id: str | None = None
@@ -178,6 +181,10 @@ class ModelClient(Protocol):
         Args:
             request: What to send.
             events: Speaks to live viewers.
+
+        Raises:
+            ModelCallRefusedError: The provider will not answer, however often it is asked; the turn ends.
+            ModelCallError: The call failed; the Step repeats it, at the time that the provider named if any.
 
         Durability:
             Runs inside `RunModel`. A raised error or a crash repeats the call from the same committed state,

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Generator, Mapping, Sequence
+from collections.abc import Generator, Sequence
 from contextlib import contextmanager
-from typing import Any, Final, cast
+from typing import Final
 
 import msgspec
 
@@ -19,49 +19,50 @@ from dex_agents.builtin_loop.continuation import (
     MAX_CONSECUTIVE_TURN_CONTINUATIONS,
     ContinueTurn,
     TurnContinuation,
-    TurnContinuationContext,
     ask_continuation_hook,
+    describe_answer,
+    describe_tool_iteration,
 )
 from dex_agents.builtin_loop.contract import (
     ModelClient,
-    ModelOutputItem,
     ModelRequest,
     ModelResponse,
-    ModelToolCall,
-    ModelToolResultItem,
 )
 from dex_agents.builtin_loop.definition import (
     AgentDefinition,
-    InstructionContext,
-    find_model_client_problem,
 )
 from dex_agents.builtin_loop.input_items import (
     build_input_items,
     build_model_output_message,
     build_tool_result_message,
     build_user_text_message,
-    find_latest_output,
     find_open_calls,
 )
+from dex_agents.builtin_loop.model_calls import (
+    SILENT_EVENTS,
+    build_instructions,
+    describe_model_call,
+    generate_response,
+    resolve_model,
+)
 from dex_agents.builtin_loop.offered_tools import NO_TOOLS, AgentTools, OfferedTools
+from dex_agents.builtin_loop.run_state import RunState, decode_run_state, encode_run_state
+from dex_agents.builtin_loop.stored_calls import build_stored_calls
 from dex_agents.builtin_loop.stored_items import StoredModelOutput, StoredToolCall, build_native_item
-from dex_agents.builtin_loop.tool_arguments import ArgumentsProblemError, is_longer_than
+from dex_agents.builtin_loop.tool_arguments import ArgumentsProblemError
 from dex_agents.builtin_loop.tool_call_context import ToolCallContext
 from dex_agents.builtin_loop.tool_output import encode_tool_output
-from dex_agents.codecs.unicode_text import cut_to_bytes, replace_lone_surrogates
+from dex_agents.codecs.unicode_text import replace_lone_surrogates
 from dex_agents.errors import (
     AttemptFailedError,
     InvalidInputError,
-    RunnerContractError,
+    ModelCallRefusedError,
     ToolExecutionError,
     ToolOutcomeUnknownError,
-    WireFormatError,
 )
 from dex_agents.runner.contract import ContextSummaryRequest
-from dex_agents.runner.event_writer import AgentEventWriter
 from dex_agents.runner.outcomes import (
     AgentTurnOutcome,
-    ModelCallMetadata,
     SummarizedContext,
     ToolCallsRequested,
     ToolExecutionResult,
@@ -83,35 +84,6 @@ from dex_agents.wire.usage import AgentUsage, empty_agent_usage
 __all__ = ["BuiltinLoopAgentRunner"]
 
 _NOT_FOR_THE_SDK: Final = (TypeError, ValueError, SystemExit)
-_KEPT_BYTES_OF_LONG_ARGUMENTS: Final = 16 * 1024
-
-
-class _RunState(msgspec.Struct, frozen=True, omit_defaults=True):
-    """`framework_run_state`: what one model call of a turn leaves for the next.
-
-    Attributes:
-        model_calls: Calls of the turn whose answer was committed.
-        consecutive_continuations: Continued answers since the turn began or called a tool.
-    """
-
-    model_calls: int
-    consecutive_continuations: int = 0
-
-
-class _SilentEvents:
-    """For calls that are no part of the answer that viewers follow."""
-
-    def write_text_delta(self, text: str) -> None:
-        """Drop it."""
-
-    def write_reasoning_delta(self, text: str) -> None:
-        """Drop it."""
-
-    def write_tool_progress(self, tool_call_id: str, text: str) -> None:
-        """Drop it."""
-
-
-_SILENT: Final = _SilentEvents()
 
 
 class EmptyModelAnswerError(RuntimeError):
@@ -142,9 +114,10 @@ class BuiltinLoopAgentRunner:
 
         Durability:
             Runs inside `RunModel`. A crash or an exception repeats the model call from the same committed
-            state. An answer with neither text nor calls fails the attempt; the last one fails the turn.
+            state. An answer with neither text nor calls fails the attempt; the last one fails the turn. A
+            call that the provider refuses for good fails the turn at once.
         """
-        state = _decode_run_state(turn.framework_run_state)
+        state = decode_run_state(turn.framework_run_state)
         results = self._build_result_messages(turn)
         taken = self._tools.find_taken_name(turn)
         if taken is not None:
@@ -159,10 +132,17 @@ class BuiltinLoopAgentRunner:
                 return TurnCompleted(new_messages=results, usage=empty_agent_usage())
             if isinstance(decision, ContinueTurn):
                 results = (*results, build_user_text_message(decision.message))
-            model = self._resolve_model(turn.session_settings)
+            model = resolve_model(self._definition, turn.session_settings)
             offered = await self._offer_tools(turn, state)
             request = self._build_request(turn, model, results, offered)
-            response = await _generate(model, request, turn.events)
+            try:
+                response = await generate_response(model, request, turn.events)
+            except ModelCallRefusedError as refusal:
+                return TurnCompleted(
+                    new_messages=results,
+                    usage=empty_agent_usage(),
+                    turn_error=texts.model_call_refused(replace_lone_surrogates(str(refusal))),
+                )
         outcome = await self._follow_response(
             turn, state, results, offered=offered, model=model, response=response
         )
@@ -170,7 +150,7 @@ class BuiltinLoopAgentRunner:
         if turn.context_window_tokens is not None:
             anchor = measure_request(request, model, response.usage)
         return msgspec.structs.replace(
-            outcome, input_token_anchor=anchor, model_call_metadata=_describe_call(model, response)
+            outcome, input_token_anchor=anchor, model_call_metadata=describe_model_call(model, response)
         )
 
     async def execute_deferred_tool_call(self, call: DeferredToolExecution) -> ToolOutcome:
@@ -252,8 +232,8 @@ class BuiltinLoopAgentRunner:
             turn: The turn as committed.
         """
         with _application_errors():
-            model = self._resolve_model(turn.session_settings)
-            offered = await self._offer_tools(turn, _decode_run_state(turn.framework_run_state))
+            model = resolve_model(self._definition, turn.session_settings)
+            offered = await self._offer_tools(turn, decode_run_state(turn.framework_run_state))
             request = self._build_request(turn, model, self._build_result_messages(turn), offered)
         return estimate_request(request, model, turn.input_token_anchor)
 
@@ -267,7 +247,7 @@ class BuiltinLoopAgentRunner:
         return choose_cut(
             turn.messages,
             retained_tokens,
-            model=self._resolve_model(turn.session_settings),
+            model=resolve_model(self._definition, turn.session_settings),
             context_window_tokens=turn.context_window_tokens,
         )
 
@@ -280,12 +260,12 @@ class BuiltinLoopAgentRunner:
         Durability:
             Runs inside `RunModel`, with nothing streamed to viewers.
         """
-        model = self._resolve_model(request.session_settings)
-        response = await _generate(model, build_summary_request(request), _SILENT)
+        model = resolve_model(self._definition, request.session_settings)
+        response = await generate_response(model, build_summary_request(request), SILENT_EVENTS)
         return SummarizedContext(
             text=response.text,
             usage=msgspec.structs.replace(response.usage, model_calls=1),
-            model_call_metadata=_describe_call(model, response),
+            model_call_metadata=describe_model_call(model, response),
         )
 
     def build_user_message(self, text: str) -> FrameworkMessage:
@@ -338,30 +318,15 @@ class BuiltinLoopAgentRunner:
     async def _decide_after_tools(
         self, turn: AgentTurnContext, results: Sequence[FrameworkMessage]
     ) -> TurnContinuation:
-        if not results or self._definition.decide_turn_continuation is None:
+        hook = self._definition.decide_turn_continuation
+        if hook is None or not results:
             return "default"
-        turn_messages = [message for message in turn.messages if message.turn_id == turn.turn_id]
-        output = find_latest_output(turn_messages)
-        model_call_ids = {call.tool_call_id: call.model_call_id for call in output.tool_calls}
-        records = (turn.recorded_tool_call(message.tool_call_id or "") for message in results)
-        return await self._ask_hook(
-            turn,
-            ModelOutputItem(output.text or "", tuple(map(_as_model_call, output.tool_calls))),
-            tuple(
-                ModelToolResultItem(
-                    model_call_ids.get(message.tool_call_id or "", ""),
-                    message.tool_name or "",
-                    message.tool_output or "",
-                )
-                for message in results
-            ),
-            tuple(record for record in records if record is not None),
-        )
+        return await ask_continuation_hook(hook, describe_tool_iteration(turn, results))
 
     async def _follow_response(
         self,
         turn: AgentTurnContext,
-        state: _RunState,
+        state: RunState,
         results: tuple[FrameworkMessage, ...],
         *,
         offered: OfferedTools,
@@ -371,12 +336,15 @@ class BuiltinLoopAgentRunner:
         usage = msgspec.structs.replace(response.usage, model_calls=1)
         text = replace_lone_surrogates(response.text)
         if not response.tool_calls and not text.strip():
+            if response.refusal:
+                declined = texts.model_declined(replace_lone_surrogates(response.refusal))
+                return TurnCompleted(new_messages=results, usage=usage, turn_error=declined)
             if turn.attempt < limits.MAX_MODEL_CALL_ATTEMPTS:
                 raise EmptyModelAnswerError(texts.empty_answer_error(turn.attempt))
             return TurnCompleted(
                 new_messages=results, usage=usage, turn_error=texts.empty_answer_error(turn.attempt)
             )
-        calls = _build_stored_calls(turn, response.tool_calls)
+        calls = build_stored_calls(turn, response.tool_calls)
         output = build_model_output_message(
             StoredModelOutput(
                 provider=model.provider,
@@ -393,7 +361,7 @@ class BuiltinLoopAgentRunner:
             refused = [build_tool_result_message(call, refusal) for call in calls]
             return TurnCompleted(new_messages=(*results, output, *refused), usage=usage)
         return ToolCallsRequested(
-            framework_run_state=_encode_run_state(_RunState(state.model_calls + 1)),
+            framework_run_state=encode_run_state(RunState(state.model_calls + 1)),
             tool_calls=tuple(
                 self._tools.build_deferred_call(turn, offered, call, asked.arguments, index)
                 for index, (call, asked) in enumerate(zip(calls, response.tool_calls, strict=True))
@@ -405,13 +373,14 @@ class BuiltinLoopAgentRunner:
     async def _follow_answer(
         self,
         turn: AgentTurnContext,
-        state: _RunState,
+        state: RunState,
         text: str,
         new_messages: tuple[FrameworkMessage, ...],
         usage: AgentUsage,
     ) -> TurnCompleted | TurnContinued:
         with _application_errors():
-            decision = await self._ask_hook(turn, ModelOutputItem(text))
+            hook = self._definition.decide_turn_continuation
+            decision = await ask_continuation_hook(hook, describe_answer(turn, text))
         if not isinstance(decision, ContinueTurn):
             return TurnCompleted(new_messages=new_messages, usage=usage)
         if state.consecutive_continuations >= MAX_CONSECUTIVE_TURN_CONTINUATIONS:
@@ -420,44 +389,18 @@ class BuiltinLoopAgentRunner:
                 usage=usage,
                 turn_error=texts.too_many_continuations(MAX_CONSECUTIVE_TURN_CONTINUATIONS),
             )
-        going_on = _RunState(state.model_calls + 1, state.consecutive_continuations + 1)
+        going_on = RunState(state.model_calls + 1, state.consecutive_continuations + 1)
         return TurnContinued(
-            framework_run_state=_encode_run_state(going_on),
+            framework_run_state=encode_run_state(going_on),
             new_messages=(*new_messages, build_user_text_message(decision.message)),
             usage=usage,
         )
 
-    async def _ask_hook(
-        self,
-        turn: AgentTurnContext,
-        output: ModelOutputItem,
-        tool_results: tuple[ModelToolResultItem, ...] = (),
-        tool_calls: tuple[AgentToolCall, ...] = (),
-    ) -> TurnContinuation:
-        iteration = TurnContinuationContext(
-            flow_id=turn.flow_id,
-            turn_id=turn.turn_id,
-            session_settings=turn.session_settings,
-            model_output=(output,),
-            tool_results=tool_results,
-            tool_calls=tool_calls,
-        )
-        return await ask_continuation_hook(self._definition.decide_turn_continuation, iteration)
-
-    def _offers_tools(self, state: _RunState) -> bool:
+    def _offers_tools(self, state: RunState) -> bool:
         return state.model_calls < self._definition.max_model_calls_per_turn
 
-    async def _offer_tools(self, turn: AgentTurnContext, state: _RunState) -> OfferedTools:
+    async def _offer_tools(self, turn: AgentTurnContext, state: RunState) -> OfferedTools:
         return await self._tools.offer(turn) if self._offers_tools(state) else NO_TOOLS
-
-    def _resolve_model(self, session_settings: Mapping[str, Any]) -> ModelClient:
-        if self._definition.resolve_model is None:
-            return self._definition.model
-        model: Any = self._definition.resolve_model(session_settings)
-        problem = find_model_client_problem(model)
-        if problem is not None:
-            raise RunnerContractError(f"resolve_model returned a {type(model).__name__}: {problem}")
-        return cast("ModelClient", model)
 
     def _build_request(
         self,
@@ -467,7 +410,7 @@ class BuiltinLoopAgentRunner:
         offered: OfferedTools,
     ) -> ModelRequest:
         return ModelRequest(
-            instructions=self._build_instructions(turn),
+            instructions=build_instructions(self._definition, turn),
             items=build_input_items(
                 [*_with_plan_note(turn), *results],
                 provider=model.provider,
@@ -478,19 +421,6 @@ class BuiltinLoopAgentRunner:
             tools=offered.model_tools,
             tool_choice=offered.tool_choice,
         )
-
-    def _build_instructions(self, turn: AgentTurnContext) -> str:
-        instructions = self._definition.instructions
-        if not isinstance(instructions, str):
-            written: Any = instructions(
-                InstructionContext(
-                    flow_id=turn.flow_id, turn_id=turn.turn_id, session_settings=turn.session_settings
-                )
-            )
-            if not isinstance(written, str):
-                raise RunnerContractError(f"instructions returned a {type(written).__name__}, not text")
-            instructions = written
-        return replace_lone_surrogates(instructions)
 
     def _build_result_messages(self, turn: AgentTurnContext) -> tuple[FrameworkMessage, ...]:
         turn_messages = [message for message in turn.messages if message.turn_id == turn.turn_id]
@@ -534,71 +464,6 @@ def _with_plan_note(turn: AgentTurnContext) -> list[AgentMessage | FrameworkMess
         first = sum(message.turn_id != turn.turn_id for message in turn.messages)
         messages.insert(first, build_user_text_message(note, is_note=True))
     return messages
-
-
-def _decode_run_state(text: str | None) -> _RunState:
-    if text is None:
-        return _RunState(0)
-    try:
-        return msgspec.json.decode(text, type=_RunState)
-    except msgspec.MsgspecError as error:
-        raise WireFormatError("BuiltinLoopRunState", str(error)) from None
-
-
-async def _generate(model: ModelClient, request: ModelRequest, events: AgentEventWriter) -> ModelResponse:
-    response: Any = await model.generate(request, events)
-    if not isinstance(response, ModelResponse):
-        raise RunnerContractError(
-            f"{type(model).__name__}.generate returned a {type(response).__name__}, not a ModelResponse"
-        )
-    return response
-
-
-def _describe_call(model: ModelClient, response: ModelResponse) -> ModelCallMetadata:
-    return ModelCallMetadata(
-        request_model=response.request_model,
-        response_model=response.response_model,
-        provider_name=model.provider,
-        response_id=response.response_id,
-        finish_reasons=() if response.finish_reason is None else (response.finish_reason,),
-    )
-
-
-def _encode_run_state(state: _RunState) -> str:
-    return msgspec.json.encode(state).decode()
-
-
-def _as_model_call(call: StoredToolCall) -> ModelToolCall:
-    return ModelToolCall(call.model_call_id, call.tool_name, call.arguments)
-
-
-def _build_stored_calls(turn: AgentTurnContext, asked: Sequence[ModelToolCall]) -> tuple[StoredToolCall, ...]:
-    if not asked:
-        return ()
-    # Calls of an answer over the limit are stored without a record, so their IDs are taken too.
-    taken = {message.tool_call_id for message in turn.messages if message.tool_call_id is not None}
-    return tuple(_build_stored_call(turn, call, taken) for call in asked)
-
-
-def _build_stored_call(turn: AgentTurnContext, call: ModelToolCall, taken: set[str]) -> StoredToolCall:
-    model_call_id = replace_lone_surrogates(call.model_call_id[: limits.MAX_IDENTIFIER_CHARACTERS])
-    tool_call_id = turn.assign_tool_call_id(model_call_id)
-    while tool_call_id in taken:
-        tool_call_id = turn.assign_tool_call_id(model_call_id)
-    return StoredToolCall(
-        tool_call_id=tool_call_id,
-        model_call_id=model_call_id,
-        tool_name=replace_lone_surrogates(call.tool_name[: limits.MAX_IDENTIFIER_CHARACTERS]),
-        arguments=_storable_arguments(call.arguments),
-    )
-
-
-def _storable_arguments(arguments: str) -> str:
-    """Return the model's text; of one over the limit the beginning, marked so that it is no JSON."""
-    if not is_longer_than(arguments, limits.MAX_TOOL_ARGUMENTS_BYTES):
-        return replace_lone_surrogates(arguments)
-    beginning = replace_lone_surrogates(arguments[:_KEPT_BYTES_OF_LONG_ARGUMENTS])
-    return f"{cut_to_bytes(beginning, _KEPT_BYTES_OF_LONG_ARGUMENTS)}..."
 
 
 def _stored_call_of(call: AgentToolCall) -> StoredToolCall:

@@ -38,9 +38,8 @@ from dex_agents.wire.settings import SessionSettings
 from dex_agents.wire.signals import (
     CancelledTurn,
     CommandReceipt,
-    EarlierWrite,
     FinishedToolCall,
-    SettledOutcome,
+    InboxItem,
     ToolDecision,
     WakeUp,
 )
@@ -69,8 +68,8 @@ _STORED_STRUCTS: Final[tuple[type[msgspec.Struct], ...]] = (
     CommandReceipt,
     CommandReply,
     ContextSummary,
-    EarlierWrite,
     FinishedToolCall,
+    InboxItem,
     IdleStepInput,
     MessageChunk,
     QueuedMessage,
@@ -83,7 +82,6 @@ _STORED_STRUCTS: Final[tuple[type[msgspec.Struct], ...]] = (
     SessionStepInput,
     SessionSummary,
     SettleToolOutcomeRequest,
-    SettledOutcome,
     ToolDecision,
     ToolStepInput,
     TurnStepInput,

@@ -7,6 +7,16 @@ nothing else of this package, and is imported by `testing` and `cli` only.
 Begin with `machine`, which decides, and `coordinator`, which applies and commits.
 """
 
+from dex_agents.engine.maintenance import DatabaseReport, backup_database, check_database
 from dex_agents.engine.server import LocalEngine, serve
+from dex_agents.engine.stats import EngineReport, read_engine_report
 
-__all__ = ["LocalEngine", "serve"]
+__all__ = [
+    "DatabaseReport",
+    "EngineReport",
+    "LocalEngine",
+    "backup_database",
+    "check_database",
+    "read_engine_report",
+    "serve",
+]

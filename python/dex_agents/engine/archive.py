@@ -3,15 +3,21 @@
 from __future__ import annotations
 
 import asyncio
+import logging
+import sqlite3
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from typing import TypeVar
 
+from google.protobuf.message import DecodeError
+
+from dex_agents.engine.failures import data_lost
 from dex_agents.engine.state import Run
-from dex_agents.engine.store.reader import FoundRun, StoreReader, StreamMessageRow
+from dex_agents.engine.store.reader import Counts, FoundRun, StoreReader, StreamMessageRow
 from dex_agents.engine.values import BlobKind
 
 _ResultT = TypeVar("_ResultT")
+_LOGGER = logging.getLogger(__name__)
 
 
 class Archive:
@@ -33,6 +39,18 @@ class Archive:
     async def load_by_run_id(self, run_id: str) -> Run | None:
         """Return the run with a run ID."""
         return await self._run(lambda reader: reader.load_by_run_id(run_id))
+
+    async def load_runs(self, numbers: Sequence[int]) -> list[Run]:
+        """Return the runs with some numbers, as far as they exist."""
+        return await self._run(lambda reader: reader.load_runs(numbers))
+
+    async def load_closed_before(self, instant: float, limit: int) -> list[int]:
+        """Return the numbers of runs that closed before a Unix time, the longest closed first."""
+        return await self._run(lambda reader: reader.load_closed_before(instant, limit))
+
+    async def count(self) -> Counts:
+        """Count what the database holds."""
+        return await self._run(lambda reader: reader.count())
 
     async def load_blobs(self, wanted: Sequence[tuple[BlobKind, int]]) -> list[bytes | None]:
         """Return the payload of every blob, or `None` for one that does not exist."""
@@ -60,4 +78,8 @@ class Archive:
         self._reader.close()
 
     async def _run(self, read: Callable[[StoreReader], _ResultT]) -> _ResultT:
-        return await asyncio.get_running_loop().run_in_executor(self._executor, read, self._reader)
+        try:
+            return await asyncio.get_running_loop().run_in_executor(self._executor, read, self._reader)
+        except (sqlite3.DatabaseError, DecodeError, LookupError, ValueError, TypeError) as error:
+            _LOGGER.exception("what was read from the database is damaged")
+            raise data_lost(f"the database is damaged: {error}") from error

@@ -3,7 +3,7 @@
 ==================  ======================================================================
 the attempt         what follows
 ==================  ======================================================================
-is due              its task is queued
+is due              its task is queued, or assigned at once if a Worker has room
 is assigned         locks are taken; a limited attempt is durably marked, then it leaves
 is declined         the mark is taken back; the same attempt is queued again
 returns             its result is applied as one unit
@@ -44,6 +44,7 @@ from dex_agents.engine.state import Run, StepExecution
 from dex_agents.engine.tasks import Task, TimeoutReason
 from dex_agents.engine.timers import Timers
 from dex_agents.engine.units import Units
+from dex_agents.engine.values import MAX_INLINE_BYTES
 
 DEADLINE_GRACE_SECONDS = 1.0
 """How much later than a Worker, which cancels a handler at its deadline by itself, the engine gives it up."""
@@ -75,7 +76,7 @@ class Attempts:
         ):
             return
         if execution.due_at > self._units.now():
-            self._timers.add(execution.due_at, run, execution)
+            self._timers.set(execution.due_at, run.number, execution.number)
             return
         task = Task(
             run,
@@ -94,7 +95,7 @@ class Attempts:
             self.dispatcher.withdraw(task)
             self._release_locks(task)
 
-    def prepare_task(self, task: Task) -> tuple[pb.PollWorkerTaskResponse, int] | None:
+    def prepare_task(self, task: Task) -> tuple[bytes, int] | None:
         """Build what a Worker is sent; see `TaskSource`."""
         run, execution = task.run, task.execution
         if execution is None:
@@ -113,11 +114,7 @@ class Attempts:
             self.locks.take(run, keys)
             task.lock_keys = keys
         if read_retry_policy(execution).maximum_attempts > 0 and not execution.is_started:
-            unit = self._units.open()
-            apply_attempt_started(run, execution, unit)
-            # The task waits for everything that touched its run: the mark is durable before it leaves.
-            unit.touch(run)
-            self._units.commit(unit)
+            self._mark_started(run, execution)
         deadline = self._units.now() + task.timeout - DEADLINE_GRACE_SECONDS
         return self._fit(task, build_step_task(run, execution, task.task_id, deadline))
 
@@ -205,12 +202,25 @@ class Attempts:
             error_type, detail = "NoWorkerAvailable", f"no Worker serves the flow type {task.run.flow_type!r}"
         self._fail(task, error_type, detail)
 
-    def _fit(
-        self, task: Task, response: pb.PollWorkerTaskResponse
-    ) -> tuple[pb.PollWorkerTaskResponse, int] | None:
+    def _mark_started(self, run: Run, execution: StepExecution) -> None:
+        """Mark an attempt before its task leaves, which waits for everything that touched its run."""
+        unit = self._units.present
+        if unit is not None:
+            apply_attempt_started(run, execution, unit)
+            run.last_sequence = unit.sequence
+            return
+        unit = self._units.open()
+        apply_attempt_started(run, execution, unit)
+        unit.touch(run)
+        self._units.commit(unit)
+
+    def _fit(self, task: Task, response: pb.PollWorkerTaskResponse) -> tuple[bytes, int] | None:
+        encoded = response.SerializeToString()
+        if len(encoded) <= MAX_INLINE_BYTES:
+            return encoded, task.run.last_sequence
         problem = fit_task(response, task.run, self._large_values.keep)
         if problem is None:
-            return response, task.run.last_sequence
+            return response.SerializeToString(), task.run.last_sequence
         # Not from within: the dispatcher is in the middle of handing out tasks.
         asyncio.get_running_loop().call_soon(self._fail, task, "TaskTooLarge", problem.detail)
         return None

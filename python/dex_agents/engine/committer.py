@@ -10,12 +10,15 @@ from __future__ import annotations
 import asyncio
 import logging
 import threading
+import time
 from collections import deque
 from collections.abc import Callable
 from enum import Enum
 from queue import Empty, SimpleQueue
 
+from dex_agents.engine.clock import Clock
 from dex_agents.engine.failures import unavailable
+from dex_agents.engine.store.checkpointer import Checkpointer
 from dex_agents.engine.store.writer import Folded, StoreWriter
 from dex_agents.engine.unit import Unit
 
@@ -28,11 +31,17 @@ FOLD_IDLE_SECONDS = 0.25
 IDLE_LOG_BYTES = 2 * 1024 * 1024
 """Size of the log from which it is copied into the database file when there is time."""
 
-BUSY_LOG_BYTES = 32 * 1024 * 1024
-"""The same in the middle of the work, where a checkpoint delays the commits behind it."""
+BUSY_LOG_BYTES = 16 * 1024 * 1024
+"""The same in the middle of the work, where most of it is copied beside the commits."""
 
 COMPANY_SECONDS = 0.02
 """How long a unit that nobody waits for looks out for another one to be committed with."""
+
+MAX_COMPANY_OPERATIONS = 64
+"""Operations that such a unit gathers: each may be a message of some megabytes, and a unit is one row."""
+
+LATENCIES_KEPT = 1024
+"""Commits whose latency is remembered."""
 
 MAX_GROUP_UNITS = 512
 """Units in one commit, which bounds how long a commit can take."""
@@ -89,6 +98,9 @@ class Committer:
 
     Attributes:
         failure: What ended it, or `None`.
+        commits: Commits so far.
+        committed_units: Units in them.
+        latencies: Seconds that each of the last commits took.
     """
 
     def __init__(
@@ -97,6 +109,7 @@ class Committer:
         release: Callable[[Unit], None],
         on_folded: Callable[[Folded], None],
         on_failure: Callable[[BaseException], None],
+        clock: Clock,
     ) -> None:
         """Wrap a store.
 
@@ -105,6 +118,7 @@ class Committer:
             release: Called on the loop for every unit, in order, once it is durable.
             on_folded: Called on the loop after every fold.
             on_failure: Called on the loop once, when the store failed.
+            clock: The time, by which payloads become garbage.
         """
         self._durable = _Watermark(writer.last_sequence)
         self._folded = _Watermark(writer.last_sequence)
@@ -113,10 +127,14 @@ class Committer:
         self._release = release
         self._on_folded = on_folded
         self._on_failure = on_failure
+        self._clock = clock
+        self.commits = 0
+        self.committed_units = 0
+        self.latencies: deque[float] = deque(maxlen=LATENCIES_KEPT)
         self._last_sequence = writer.last_sequence
         self._queue: SimpleQueue[Unit | _Order] = SimpleQueue()
         self._submitted: deque[Unit] = deque()
-        self._in_no_hurry: list[Unit] = []
+        self._in_no_hurry: Unit | None = None
         self._hurry: asyncio.TimerHandle | None = None
         self._must_purge = False
         self._loop = asyncio.get_running_loop()
@@ -127,16 +145,40 @@ class Committer:
         """Sequence of the last unit that readers can see."""
         return self._folded.value
 
+    @property
+    def backlog(self) -> int:
+        """Number of committed units that readers cannot see yet."""
+        return self._durable.value - self._folded.value
+
+    @property
+    def log_bytes(self) -> int:
+        """Size of the write-ahead log."""
+        return self._writer.log_bytes
+
     def start(self) -> None:
         """Start the thread."""
         self._thread.start()
 
+    def number(self, unit: Unit) -> None:
+        """Give a unit its sequence; it is to be submitted before any other one gets one."""
+        self._last_sequence += 1
+        unit.sequence = self._last_sequence
+        for run in unit.runs:
+            run.last_sequence = unit.sequence
+        self._submitted.append(unit)
+
     def submit(self, unit: Unit) -> int:
         """Queue a unit and return its sequence. Units become durable in the order of submission."""
-        self._number(unit)
+        if not unit.sequence:
+            self.number(unit)
         self._hurry_up()
         self._queue.put(unit)
         return unit.sequence
+
+    def find_company(self) -> Unit | None:
+        """Return the unit that waits for company, if it has room: what is added is committed with it."""
+        unit = self._in_no_hurry
+        return None if unit is None or len(unit.operations) >= MAX_COMPANY_OPERATIONS else unit
 
     def submit_in_company(self, unit: Unit) -> int:
         """Queue a unit that nobody waits for: it goes with the next one, or after `COMPANY_SECONDS`.
@@ -144,10 +186,10 @@ class Committer:
         A sync of its own would make the disk the limit of what a busy Step says. Whoever does come to wait
         for it does not wait longer for that.
         """
-        self._number(unit)
-        self._in_no_hurry.append(unit)
-        if self._hurry is None:
-            self._hurry = self._loop.call_later(COMPANY_SECONDS, self._hurry_up)
+        self._hurry_up()
+        self.number(unit)
+        self._in_no_hurry = unit
+        self._hurry = self._loop.call_later(COMPANY_SECONDS, self._hurry_up)
         return unit.sequence
 
     async def wait_durable(self, sequence: int) -> None:
@@ -185,38 +227,38 @@ class Committer:
         self._queue.put(_Order.STOP)
         await self._loop.run_in_executor(None, self._thread.join)
 
-    def _number(self, unit: Unit) -> None:
-        self._last_sequence += 1
-        unit.sequence = self._last_sequence
-        for run in unit.runs:
-            run.last_sequence = unit.sequence
-        self._submitted.append(unit)
-
     def _hurry_up_to(self, sequence: int) -> None:
-        if self._in_no_hurry and self._in_no_hurry[0].sequence <= sequence:
+        if self._in_no_hurry is not None and self._in_no_hurry.sequence <= sequence:
             self._hurry_up()
 
     def _hurry_up(self) -> None:
         if self._hurry is not None:
             self._hurry.cancel()
             self._hurry = None
-        for unit in self._in_no_hurry:
+        unit, self._in_no_hurry = self._in_no_hurry, None
+        if unit is not None:
             self._queue.put(unit)
-        self._in_no_hurry.clear()
 
     def _work(self) -> None:
         writer = self._writer
         try:
-            self._work_until_stopped(writer)
+            checkpointer = Checkpointer(writer.path, writer.synchronous, self._note_failure)
+            try:
+                self._work_until_stopped(writer, checkpointer)
+            finally:
+                checkpointer.stop()
             self._fold(writer)
             writer.purge_log()
-        except BaseException as error:
-            _LOGGER.critical("the engine cannot write its database and stops", exc_info=error)
-            self._notify(self._fail, error)
+        except BaseException as error:  # noqa: BLE001 - handed to whoever waits for the engine
+            self._note_failure(error)
         finally:
             writer.close()
 
-    def _work_until_stopped(self, writer: StoreWriter) -> None:
+    def _note_failure(self, error: BaseException) -> None:
+        _LOGGER.critical("the engine cannot write its database and stops", exc_info=error)
+        self._notify(self._fail, error)
+
+    def _work_until_stopped(self, writer: StoreWriter, checkpointer: Checkpointer) -> None:
         queue = self._queue
         while True:
             try:
@@ -224,7 +266,7 @@ class Committer:
                 item = queue.get(timeout=FOLD_IDLE_SECONDS) if is_idle_work else queue.get()
             except Empty:
                 self._fold(writer)
-                self._tidy(writer, IDLE_LOG_BYTES)
+                self._tidy(writer)
                 continue
             group: list[Unit] = []
             while isinstance(item, Unit):
@@ -239,7 +281,11 @@ class Committer:
                 self._commit(writer, group)
                 if writer.backlog >= FOLD_BACKLOG:
                     self._fold(writer)
-                    self._tidy(writer, BUSY_LOG_BYTES)
+                    if writer.log_bytes > BUSY_LOG_BYTES:
+                        checkpointer.request()
+                if checkpointer.take_done():
+                    # What was committed during the pass: little, and afterwards the log begins anew.
+                    writer.checkpoint()
             if item is _Order.STOP:
                 return
             if item is _Order.FOLD:
@@ -247,21 +293,26 @@ class Committer:
 
     def _commit(self, writer: StoreWriter, group: list[Unit]) -> None:
         blobs = [blob for unit in group for blob in unit.blobs]
+        begun = time.perf_counter()
         writer.append([(unit.sequence, unit.operations) for unit in group], blobs)
+        self.latencies.append(time.perf_counter() - begun)
+        self.commits += 1
+        self.committed_units += len(group)
         self._notify(self._on_durable, group[-1].sequence)
         if any(unit.deletes_secret for unit in group):
             self._must_purge = True
             self._fold(writer)
-            self._tidy(writer, BUSY_LOG_BYTES)
+            self._tidy(writer)
 
-    def _tidy(self, writer: StoreWriter, log_bytes: int) -> None:
+    def _tidy(self, writer: StoreWriter) -> None:
         if self._must_purge:
             self._must_purge = not writer.purge_log()
-        elif writer.log_bytes > log_bytes:
+        elif writer.log_bytes > IDLE_LOG_BYTES:
             writer.checkpoint()
 
     def _fold(self, writer: StoreWriter) -> None:
         self._notify(self._note_folded, writer.fold())
+        writer.collect_garbage(self._clock.now())
 
     def _notify(self, call: Callable[..., None], *arguments: object) -> None:
         if not self._loop.is_closed():

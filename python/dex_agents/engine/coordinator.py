@@ -6,8 +6,10 @@ locks. Its effects (tasks, answers, wake-ups) are released by the committer once
 
 from __future__ import annotations
 
+import asyncio
 import time
 import uuid
+from collections import deque
 from collections.abc import Callable
 
 from dex.dexpb import dex_pb2 as pb
@@ -30,12 +32,15 @@ from dex_agents.engine.rpc_calls import RpcCalls
 from dex_agents.engine.runs import RunArchive, Runs
 from dex_agents.engine.state import Run, StepExecution
 from dex_agents.engine.store.writer import Folded
-from dex_agents.engine.timers import Timers
+from dex_agents.engine.timers import Timers, Waiting
 from dex_agents.engine.unit import Unit
 from dex_agents.engine.units import Units
 from dex_agents.engine.values import BlobNumbers
 from dex_agents.engine.waits import Waits
 from dex_agents.engine.writes import validate_index_type
+
+MAX_LOADED_RUNS = 64
+"""Runs that are loaded at a time when their instants have come."""
 
 
 class Coordinator:
@@ -62,6 +67,7 @@ class Coordinator:
         numbers: BlobNumbers,
         index_types: dict[str, int],
         last_run_number: int,
+        runs_in_memory: int,
     ) -> None:
         """Create a coordinator without runs.
 
@@ -74,36 +80,51 @@ class Coordinator:
             numbers: Blob numbers of the database.
             index_types: Search keys of the database; units add to them.
             last_run_number: The highest run number in use.
+            runs_in_memory: Runs kept in memory for their use alone.
         """
         self.is_stopping = False
         self.on_defect = on_defect
         self.units = Units(clock, open_committer(self._release), numbers, index_types)
-        self.runs = Runs(archive, last_run_number)
+        self.runs = Runs(archive, last_run_number, kept=runs_in_memory)
         self.waits = Waits(self.units.committer)
-        self._timers = Timers(clock, self._on_due, self._is_wanted)
+        self._timers = Timers(clock, self._on_due)
+        self._due: deque[Waiting] = deque()
+        self._waking: asyncio.Task[None] | None = None
         self.large_values = LargeReplies(time.monotonic)
         self.attempts = Attempts(self.units, self._timers, self.large_values)
+        self.units.hand_out = self.attempts.schedule
         self.rpc_calls = RpcCalls(self.units, self.runs, self.attempts)
+
+    @property
+    def instants(self) -> int:
+        """Number of Timers, retries and timeouts to come."""
+        return self._timers.count
 
     def stop(self) -> None:
         """Fire no more Timers, hand out no more tasks, and leave running attempts to the next start."""
         self.is_stopping = True
         self._timers.stop()
+        if self._waking is not None:
+            self._waking.cancel()
         self.attempts.dispatcher.stop()
 
     def note_folded(self, folded: Folded) -> None:
         """Drop what readers of the database can see."""
         self.runs.note_folded(folded)
 
-    def recover(self, runs: list[Run]) -> None:
-        """Take over the open runs of an engine that ended, and let them go on."""
+    def recover(self, active: list[Run], instants: dict[Waiting, float]) -> None:
+        """Take over from an engine that ended.
+
+        Args:
+            active: The runs in which an attempt was due or running; they go on.
+            instants: When the others go on by themselves; they stay where they are until then.
+        """
+        self._timers.fill(instants)
         unit = self.units.open()
         now = self.units.now()
-        for run in runs:
+        for run in active:
             self.runs.add(run)
             plan_recovery(run, unit, now)
-            if run.timeout_at is not None:
-                self._timers.add(run.timeout_at, run)
         if not self.units.commit(unit):
             self._release(unit)
 
@@ -135,7 +156,7 @@ class Coordinator:
         self.runs.add(run)
         start_run(run, request, unit, now)
         if run.timeout_at is not None:
-            self._timers.add(run.timeout_at, run)
+            self._timers.set(run.timeout_at, run.number)
         await self.units.commit_durably(unit)
         return run
 
@@ -163,51 +184,75 @@ class Coordinator:
             self.on_defect(error)
 
     def _follow(self, unit: Unit) -> None:
-        for execution in unit.ended:
+        for run, execution in unit.ended:
+            self._timers.clear(run.number, execution.number)
             self.attempts.abandon(execution)
         for run, execution in unit.ready:
+            self._timers.clear(run.number, execution.number)
             self.attempts.schedule(run, execution)
         for run, execution in unit.timers:
             self._arm(run, execution)
         for run in unit.runs:
             self.waits.notify(run)
+            self.runs.note_used(run)
             if not run.is_running:
-                self.runs.retire(run)
+                self._timers.clear(run.number)
         for effect in unit.effects:
             effect()
 
     def _arm(self, run: Run, execution: StepExecution) -> None:
-        if execution.phase == "waiting":
-            for timer in execution.timers:
-                if not timer.is_over:
-                    self._timers.add(timer.fire_at, run, execution)
-        else:
+        if execution.phase != "waiting":
             self.attempts.schedule(run, execution)
-
-    def _on_due(self, run: Run, execution: StepExecution | None) -> None:
-        if not self._is_wanted(run, execution):
             return
+        pending = [timer.fire_at for timer in execution.timers if not timer.is_over]
+        if pending:
+            self._timers.set(min(pending), run.number, execution.number)
+
+    def _on_due(self, number: int, execution: int) -> None:
+        run = self.runs.find_in_memory(number)
+        if run is not None:
+            self._wake(run, execution)
+            return
+        self._due.append((number, execution))
+        if self._waking is None:
+            self._waking = asyncio.get_running_loop().create_task(self._wake_from_archive())
+
+    async def _wake_from_archive(self) -> None:
+        """Wake runs that have to be loaded, some at a time: many may become due at one instant."""
         try:
-            self._advance(run, execution)
+            while self._due:
+                due = [self._due.popleft() for _ in range(min(len(self._due), MAX_LOADED_RUNS))]
+                runs = {run.number: run for run in await self.runs.find_all([number for number, _ in due])}
+                for number, execution in due:
+                    if number in runs:
+                        self._wake(runs[number], execution)
+        except Exception as error:  # noqa: BLE001 - there is no caller to tell
+            self.on_defect(error)
+        finally:
+            self._waking = None
+
+    def _wake(self, run: Run, number: int) -> None:
+        try:
+            self._advance(run, number)
         except Exception as error:  # noqa: BLE001 - there is no caller to tell
             self.on_defect(error)
 
-    def _advance(self, run: Run, execution: StepExecution | None) -> None:
+    def _advance(self, run: Run, number: int) -> None:
+        if not run.is_running:
+            return
         now = self.units.now()
         unit = self.units.open()
-        if execution is None:
-            if run.timeout_at is not None and run.timeout_at <= now:
-                apply_flow_timeout(run, unit, now)
-        elif execution.phase == "waiting":
-            apply_due_timers(run, execution, unit, now)
-        else:
-            self.attempts.schedule(run, execution)
+        execution = run.executions.get(number)
+        if execution is not None:
+            if execution.phase == "waiting":
+                apply_due_timers(run, execution, unit, now)
+            else:
+                self.attempts.schedule(run, execution)
+            if execution.phase == "waiting":
+                self._arm(run, execution)
+        elif number == 0 and run.timeout_at is not None and run.timeout_at <= now:
+            apply_flow_timeout(run, unit, now)
         self.units.commit(unit)
-
-    def _is_wanted(self, run: Run, execution: StepExecution | None) -> bool:
-        if not run.is_running:
-            return False
-        return execution is None or run.executions.get(execution.number) is execution
 
 
 def _build_run(number: int, request: pb.StartFlowRequest, now: float) -> Run:

@@ -13,6 +13,7 @@ another
 from __future__ import annotations
 
 import asyncio
+import contextlib
 from collections import deque
 from collections.abc import Callable, Iterable
 
@@ -28,6 +29,10 @@ it."""
 SWEEP_SECONDS = 0.25
 """Interval at which deadlines and heartbeats of running tasks are looked at."""
 
+_ACKNOWLEDGEMENT = pb.PollWorkerTaskResponse(
+    registered=pb.PollWorkerTaskRegistered(supports_unknown_name_rejection=True)
+).SerializeToString()
+
 
 class _Backlog:
     __slots__ = ("rpcs", "steps")
@@ -41,7 +46,11 @@ class _Backlog:
 
 
 class Dispatcher:
-    """Hands tasks to Workers, RPCs first."""
+    """Hands tasks to Workers, RPCs first.
+
+    Attributes:
+        answered: Tasks answered so far.
+    """
 
     def __init__(
         self, source: TaskSource, call_when_durable: Callable[[int, Callable[[], None]], None]
@@ -59,11 +68,20 @@ class Dispatcher:
         self._carriers: dict[Task, WorkerStream] = {}
         self._backlogs: dict[str, _Backlog] = {}
         self._sweeper: asyncio.TimerHandle | None = None
+        self._is_draining = False
+        self._is_idle = asyncio.Event()
+        self.answered: dict[TaskKind, int] = {"step": 0, "rpc": 0}
 
     @property
     def workers(self) -> Iterable[Worker]:
         """The connected Workers."""
         return self._workers.values()
+
+    def count_queued(self) -> dict[str, int]:
+        """Return the number of tasks that wait for a Worker, by Flow type."""
+        return {
+            flow_type: len(backlog.rpcs) + len(backlog.steps) for flow_type, backlog in self._backlogs.items()
+        }
 
     def submit(self, task: Task) -> None:
         """Queue a task and hand it out if a Worker has room."""
@@ -79,12 +97,12 @@ class Dispatcher:
         if stream is not None and task.is_sent and not stream.is_closed:
             cancel = pb.PollWorkerTaskResponse()
             cancel.cancel_task.task_id = task.task_id
-            stream.write(cancel)
+            stream.write(cancel.SerializeToString())
 
     def open_stream(
         self,
         register: pb.PollWorkerTaskRegister,
-        write: Callable[[pb.PollWorkerTaskResponse], None],
+        write: Callable[[bytes], None],
     ) -> WorkerStream:
         """Take in a new stream; it is acknowledged now if its queue has none, or when a task needs it."""
         worker = self._workers.get(register.app_worker_id)
@@ -111,7 +129,7 @@ class Dispatcher:
             worker.held.remove(stream)
         if task is not None:
             stream.task = None
-            self._carriers.pop(task, None)
+            self._drop_carrier(task)
             worker.busy -= 1
         if not worker.streams:
             self._workers.pop(worker.worker_id, None)
@@ -130,6 +148,7 @@ class Dispatcher:
         if task is not None:
             self._release(stream, task)
             stream.worker.note_success()
+            self.answered[task.kind] += 1
             self._pump()
         return task
 
@@ -158,6 +177,15 @@ class Dispatcher:
         self._loop.call_soon(self._pump)
         self._arm_sweeper()
 
+    async def drain(self, seconds: float) -> None:
+        """Hand out nothing more, and wait until what is running was answered or so many seconds are over."""
+        self._is_draining = True
+        if self._carriers:
+            self._is_idle.clear()
+            with contextlib.suppress(TimeoutError):
+                async with asyncio.timeout(seconds):
+                    await self._is_idle.wait()
+
     def stop(self) -> None:
         """Hand out nothing more."""
         self._backlogs.clear()
@@ -173,16 +201,19 @@ class Dispatcher:
 
     def _release(self, stream: WorkerStream, task: Task) -> None:
         stream.task = None
-        self._carriers.pop(task, None)
+        self._drop_carrier(task)
         stream.worker.busy -= 1
         if not stream.is_closed:
             stream.worker.idle[stream] = None
 
+    def _drop_carrier(self, task: Task) -> None:
+        self._carriers.pop(task, None)
+        if not self._carriers:
+            self._is_idle.set()
+
     def _acknowledge(self, stream: WorkerStream) -> None:
         stream.is_acknowledged = True
-        answer = pb.PollWorkerTaskResponse()
-        answer.registered.supports_unknown_name_rejection = True
-        stream.write(answer)
+        stream.write(_ACKNOWLEDGEMENT)
 
     def _pump(self) -> None:
         for flow_type in list(self._backlogs):
@@ -216,6 +247,8 @@ class Dispatcher:
 
     def _pick(self, task: Task, now: float) -> WorkerStream | None:
         flow_type = task.run.flow_type
+        if self._is_draining:
+            return None
         last = self._workers.get(task.run.sticky_worker)
         if last is not None:
             stream = self._offer(last, task, flow_type, now)
@@ -233,9 +266,7 @@ class Dispatcher:
             return None
         return worker.find_stream(flow_type) if worker.has_room(task.kind, now) else None
 
-    def _assign(
-        self, task: Task, stream: WorkerStream, message: pb.PollWorkerTaskResponse, sequence: int, now: float
-    ) -> None:
+    def _assign(self, task: Task, stream: WorkerStream, message: bytes, sequence: int, now: float) -> None:
         worker = stream.worker
         was_held = not stream.is_acknowledged
         if was_held:
@@ -249,12 +280,22 @@ class Dispatcher:
         task.run.sticky_worker = worker.worker_id
 
         def send() -> None:
-            if stream.task is task and not stream.is_closed:
+            if stream.task is not task or stream.is_closed:
+                return
+            if task.is_withdrawn:
+                # Nobody has seen it yet, so nobody need be told to stop.
+                self._release(stream, task)
                 if was_held:
-                    # Not a moment earlier: a Worker closes an acknowledged stream that has nothing to do.
-                    self._acknowledge(stream)
-                task.is_sent = True
-                stream.write(message)
+                    worker.idle.pop(stream, None)
+                    stream.is_acknowledged = False
+                    worker.held.appendleft(stream)
+                self._pump()
+                return
+            if was_held:
+                # Not a moment earlier: a Worker closes an acknowledged stream that has nothing to do.
+                self._acknowledge(stream)
+            task.is_sent = True
+            stream.write(message)
 
         self._call_when_durable(sequence, send)
 

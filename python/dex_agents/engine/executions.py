@@ -9,6 +9,7 @@ from dex.dexpb import dex_pb2 as pb
 from dex_agents.engine.journal import Table
 from dex_agents.engine.state import TIMEOUT_HANDLER, Run, StepExecution
 from dex_agents.engine.unit import Unit
+from dex_agents.engine.values import read_blob_id
 
 _NULL = pb.Value(null_value="NULL_VALUE")
 
@@ -67,7 +68,9 @@ def enter_execute(
     execution.timers = []
     execution.attempt = 1
     execution.is_started = False
-    execution.heartbeat = None
+    if execution.heartbeat is not None:
+        unit.discard(read_blob_id(execution.heartbeat))
+        execution.heartbeat = None
     execution.first_attempt_at = execution.due_at = now
     unit.put_progress(run, execution)
     unit.ready.append((run, execution))
@@ -77,7 +80,7 @@ def end_execution(run: Run, execution: StepExecution, unit: Unit) -> None:
     """End an execution that did not end itself: a Worker still busy with it is told to stop."""
     del run.executions[execution.number]
     unit.delete_execution(run, execution)
-    unit.ended.append(execution)
+    unit.ended.append((run, execution))
 
 
 def end_step_types(run: Run, step_types: Collection[str], unit: Unit) -> None:

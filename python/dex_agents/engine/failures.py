@@ -6,13 +6,12 @@ layer of the engine raises `ServiceError` and knows nothing of gRPC.
 
 from __future__ import annotations
 
-from typing import Any, NoReturn
-
 import grpc
 from dex.dexpb import dex_pb2 as pb
 from google.protobuf import any_pb2
 from google.rpc import status_pb2  # type: ignore[import-untyped]
-from grpc_status import rpc_status
+
+from dex_agents.engine.transport.calls import Status
 
 MAX_STATUS_DETAIL_BYTES = 4096
 """gRPC sends a status in HTTP/2 trailers, which peers limit to 8 KiB by default, twice: as text and as
@@ -135,12 +134,17 @@ def internal(detail: str) -> ServiceError:
     return ServiceError(grpc.StatusCode.INTERNAL, pb.ERROR_SUB_STATUS_UNCATEGORIZED, detail)
 
 
+def data_lost(detail: str) -> ServiceError:
+    """Return the failure for a call that needs something that can no longer be read."""
+    return ServiceError(grpc.StatusCode.DATA_LOSS, pb.ERROR_SUB_STATUS_UNCATEGORIZED, detail)
+
+
 def unavailable(detail: str) -> ServiceError:
     """Return the failure for a call that reached an engine which is stopping."""
     return ServiceError(grpc.StatusCode.UNAVAILABLE, pb.ERROR_SUB_STATUS_UNCATEGORIZED, detail)
 
 
-def build_status(failure: ServiceError) -> grpc.Status:
+def build_status(failure: ServiceError) -> Status:
     """Build the gRPC status that carries a failure."""
     response = pb.ServiceErrorResponse(
         detail=_shorten(failure.detail, MAX_STATUS_DETAIL_BYTES // 4), sub_status=failure.sub_status
@@ -155,13 +159,7 @@ def build_status(failure: ServiceError) -> grpc.Status:
     packed.Pack(response)
     code: int = failure.code.value[0]
     status = status_pb2.Status(code=code, message=response.detail, details=[packed])
-    return rpc_status.to_status(status)  # pyright: ignore[reportUnknownMemberType]
-
-
-async def abort(context: grpc.aio.ServicerContext[Any, Any], failure: ServiceError) -> NoReturn:
-    """End a call with the status that carries `failure`."""
-    await context.abort_with_status(build_status(failure))
-    raise AssertionError("abort_with_status always raises")
+    return Status(code, response.detail, status.SerializeToString())
 
 
 def _shorten(text: str, limit: int) -> str:

@@ -39,6 +39,7 @@ class Table(IntEnum):
     STREAM = 10
     STREAM_MESSAGE = 11
     INDEX_TYPE = 12
+    GARBAGE = 13
 
 
 @dataclass(frozen=True, slots=True)
@@ -113,6 +114,7 @@ SHAPES: dict[Table, TableShape] = {
         "stream_message", ("sequence",), ("stream_group", "stream", "created_at", "source", "value", "size")
     ),
     Table.INDEX_TYPE: TableShape("index_type", ("key",), ("type",)),
+    Table.GARBAGE: TableShape("garbage", ("number",), ("due_at",)),
 }
 
 _encoder = msgspec.msgpack.Encoder()
@@ -203,6 +205,9 @@ def decode_locals(encoded: bytes) -> list[pb.KV]:
     """Read Step locals back."""
     return list(pb.InvokeExecuteMethodRequest.FromString(encoded).step_exe_locals)
 
+
+NO_TIMERS = _encoder.encode([])
+"""How an execution without Timers is spelled."""
 
 _timer_decoder = msgspec.msgpack.Decoder(list[tuple[float, int]])
 

@@ -34,7 +34,7 @@ from dex_agents.engine.failures import flow_not_found, invalid_argument
 from dex_agents.engine.retries import AttemptFailure, plan_retry, read_retry_policy
 from dex_agents.engine.state import TIMEOUT_HANDLER, Message, Run, StepExecution
 from dex_agents.engine.unit import Unit
-from dex_agents.engine.values import is_null, read_scalar, validate_step_type, validate_value
+from dex_agents.engine.values import is_null, read_blob_id, read_scalar, validate_step_type, validate_value
 from dex_agents.engine.writes import (
     apply_attribute_writes,
     apply_deletions,
@@ -98,6 +98,8 @@ def apply_wait_for_result(
     unit.touch(run)
     _apply_data(run, result, unit)
     for entry in result.upsert_step_exe_locals:
+        if entry.key in execution.step_locals:
+            unit.discard(read_blob_id(execution.step_locals[entry.key].value))
         local = pb.KV(key=entry.key)
         local.value.CopyFrom(unit.store_value(entry.value))
         execution.step_locals[entry.key] = local
@@ -210,6 +212,9 @@ def apply_heartbeat(run: Run, execution: StepExecution, beat: pb.StepMethodHeart
     """
     if beat.HasField("value"):
         validate_value(beat.value, "heartbeat")
+    if execution.heartbeat is not None:
+        unit.discard(read_blob_id(execution.heartbeat))
+    if beat.HasField("value"):
         execution.heartbeat = pb.Value()
         execution.heartbeat.CopyFrom(unit.store_value(beat.value))
     else:
@@ -247,7 +252,7 @@ def apply_attempt_failure(
         and options.execute_failure_policy == pb.EXECUTE_METHOD_FAILURE_POLICY_PROCEED_TO_CONFIGURED_STEP
     ):
         del run.executions[execution.number]
-        unit.delete_execution(run, execution)
+        unit.delete_execution(run, execution, keeps_input=True)
         movement = pb.StepMovement(step_type=options.execute_failure_proceed_step_type)
         if execution.movement.HasField("step_input"):
             movement.step_input.CopyFrom(execution.movement.step_input)

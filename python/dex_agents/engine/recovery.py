@@ -33,5 +33,7 @@ def plan_recovery(run: Run, unit: Unit, now: float) -> None:
         else:
             if not read_retry_policy(execution).maximum_attempts and execution.due_at <= now:
                 execution.attempt += 1
+                unit.touch(run)
+                unit.put_progress(run, execution)
             unit.ready.append((run, execution))
     settle(run, unit, now)

@@ -1,146 +1,27 @@
-"""Start and stop: lock, database, recovery, gRPC, and the same in reverse."""
+"""The engine as programs start it: in this process, or as one of its own."""
 
 from __future__ import annotations
 
 import asyncio
-import contextlib
 import logging
 import os
 import shutil
-import sqlite3
 import threading
-from collections.abc import Callable, Generator
+from collections.abc import Callable
+from datetime import timedelta
 from pathlib import Path
 from types import TracebackType
 from typing import Self
 
-import grpc
-from google.protobuf.message import DecodeError
-
-from dex_agents.engine.address import (
-    ListenAddress,
-    claim_socket_path,
-    create_private_address,
-    parse_address,
-)
-from dex_agents.engine.archive import Archive
+from dex_agents.engine.address import create_private_address, parse_address
 from dex_agents.engine.clock import Clock, SystemClock
-from dex_agents.engine.committer import Committer
-from dex_agents.engine.coordinator import Coordinator
-from dex_agents.engine.lock import DatabaseLock
-from dex_agents.engine.service import FlowService, build_flow_handler, build_worker_handler
+from dex_agents.engine.options import EngineOptions
+from dex_agents.engine.running import RunningEngine
+from dex_agents.engine.runs import RUNS_IN_MEMORY
 from dex_agents.engine.store.database import Synchronous, resolve_path
-from dex_agents.engine.store.writer import Folded, StoreWriter
-from dex_agents.engine.streams import Streams
-from dex_agents.engine.values import BlobNumbers
-from dex_agents.engine.worker_streams import WorkerStreams
-from dex_agents.errors import EngineAddressError, EngineDatabaseError, EngineError
-
-STOP_GRACE_SECONDS = 0.1
-"""How long calls that are about to be answered have when the engine stops; long polls are cut off."""
+from dex_agents.errors import EngineError
 
 _LOGGER = logging.getLogger(__name__)
-_SERVER_OPTIONS = (
-    ("grpc.max_receive_message_length", -1),
-    ("grpc.max_send_message_length", -1),
-    # Two processes that share a port would each get some of the calls.
-    ("grpc.so_reuseport", 0),
-    # A Worker whose machine is gone sends nothing, not even an end. A busy one answers all the same: not its
-    # event loop does, but gRPC itself.
-    ("grpc.keepalive_time_ms", 20_000),
-    ("grpc.keepalive_timeout_ms", 20_000),
-    ("grpc.http2.max_pings_without_data", 0),
-)
-
-
-class _RunningEngine:
-    """An engine on the present event loop, from `open` to `close`."""
-
-    def __init__(self, path: str, synchronous: Synchronous, clock: Clock) -> None:
-        self.failed = asyncio.Event()
-        self.failure: BaseException | None = None
-        self._server: grpc.aio.Server | None = None
-        with contextlib.ExitStack() as opened, _damage_reported(path):
-            self._lock = DatabaseLock(path)
-            opened.callback(self._lock.release)
-            writer = StoreWriter(path, synchronous)
-            opened.callback(writer.close)
-            self._archive = Archive(path)
-            opened.callback(self._archive.close)
-            reader = self._archive.reader
-            numbers = BlobNumbers(writer.database_id, writer.last_blob)
-            self._streams = Streams(self._archive, reader.load_streams(), reader.load_last_stream_message())
-            self._coordinator = Coordinator(
-                clock,
-                self._archive,
-                open_committer=lambda release: Committer(
-                    writer, release, self._note_folded, self._note_failure
-                ),
-                on_defect=self._note_defect,
-                numbers=numbers,
-                index_types=reader.load_index_types(),
-                last_run_number=reader.load_last_run_number(),
-            )
-            self._open_runs = reader.load_running()
-            opened.pop_all()
-        self._committer = self._coordinator.units.committer
-        self._service = FlowService(self._coordinator, self._streams, self._archive, numbers)
-
-    async def open(self, address: ListenAddress) -> str:
-        """Recover, listen, and return the address to connect to."""
-        self._committer.start()
-        self._coordinator.recover(self._open_runs)
-        self._open_runs = []
-        claim_socket_path(address)
-        server = grpc.aio.server(options=_SERVER_OPTIONS)
-        server.add_generic_rpc_handlers(
-            (
-                build_flow_handler(self._service),
-                build_worker_handler(WorkerStreams(self._coordinator, self._streams)),
-            )
-        )
-        try:
-            port = server.add_insecure_port(
-                address.given if address.socket_path is None else f"unix:{address.socket_path}"
-            )
-        except RuntimeError as error:
-            raise EngineAddressError(
-                address.given, "the address is in use, or is not one of this machine"
-            ) from error
-        self._server = server
-        await server.start()
-        return address.build_target(port)
-
-    async def close(self) -> None:
-        """Stop serving, commit what is queued, close the database and give the lock back."""
-        try:
-            self._coordinator.stop()
-            if self._server is not None:
-                await self._server.stop(STOP_GRACE_SECONDS)
-            await self._committer.stop()
-        finally:
-            self._archive.close()
-            self._lock.release()
-
-    def _note_folded(self, folded: Folded) -> None:
-        self._coordinator.note_folded(folded)
-        self._streams.note_folded(folded)
-
-    def _note_failure(self, error: BaseException) -> None:
-        self.failure = self.failure or error
-        self.failed.set()
-
-    def _note_defect(self, error: Exception) -> None:
-        _LOGGER.critical("the engine stops because of a defect in it", exc_info=error)
-        self._note_failure(error)
-
-
-@contextlib.contextmanager
-def _damage_reported(path: str) -> Generator[None]:
-    try:
-        yield
-    except (sqlite3.Error, DecodeError, LookupError, ValueError, TypeError) as error:
-        raise EngineDatabaseError(path, f"the database is damaged: {error}") from error
 
 
 class LocalEngine:
@@ -166,24 +47,41 @@ class LocalEngine:
         *,
         listen: str | None = None,
         synchronous: Synchronous = "full",
+        runs_in_memory: int = RUNS_IN_MEMORY,
+        retention: timedelta | None = None,
+        token: str | None = None,
+        drain: timedelta = timedelta(0),
     ) -> None:
         """Describe an engine; nothing is opened before `start`.
 
         Args:
             path: The database file; created if it does not exist. One engine at a time may use it.
             listen: `HOST:PORT` (port 0 lets the system choose) or `unix:/PATH`; by default a unix socket in a
-                new folder that only this user may enter. There is no authentication: whoever reaches the
-                address is served, so think before naming a host that is not a loopback one.
+                new folder that only this user may enter. Without a `token` whoever reaches the address is
+                served, so think before naming a host that is not a loopback one.
             synchronous: `full` syncs every commit to the disk, `normal` leaves that to the operating system.
+            runs_in_memory: Runs that stay in memory for their use alone, the longest unused first to go;
+                about 8 KB each. A run with a Step to make, a call or a waiter is in memory beyond that
+                number. The others are read from the database when something happens to them.
+
+            retention: How long a run is kept after it closed, at least a second; then it is removed with its
+                state, and the streams of its Flow ID with the last run of it. By default runs are kept.
+            token: What clients and Workers must present as a bearer token, in printable ASCII.
+            drain: How long a stop lets running Steps and RPCs be answered, while it hands out no more. What
+                is running after that counts as lost at the next start; by default nothing is waited for.
 
         Raises:
-            ValueError: `synchronous` is neither `full` nor `normal`.
+            ValueError: An option makes no sense; the message names it.
         """
-        if synchronous not in ("full", "normal"):
-            raise ValueError(f"synchronous must be 'full' or 'normal', not {synchronous!r}")
+        self._options = EngineOptions(
+            listen=listen,
+            synchronous=synchronous,
+            runs_in_memory=runs_in_memory,
+            retention=retention,
+            token=token,
+            drain=drain,
+        )
         self._path = path
-        self._listen = listen
-        self._synchronous: Synchronous = synchronous
         self._clock: Clock = SystemClock()
         self._thread: threading.Thread | None = None
         self._loop: asyncio.AbstractEventLoop | None = None
@@ -275,14 +173,7 @@ class LocalEngine:
         self._stop = asyncio.Event()
         if self._is_stop_requested:
             return
-        await serve(
-            self._path,
-            listen=self._listen,
-            synchronous=self._synchronous,
-            on_ready=on_ready,
-            until=self._stop,
-            clock=self._clock,
-        )
+        await _serve(self._path, self._options, on_ready, self._stop, self._clock)
 
     async def _join(self) -> None:
         thread, self._thread = self._thread, None
@@ -305,6 +196,10 @@ async def serve(
     *,
     listen: str | None = None,
     synchronous: Synchronous = "full",
+    runs_in_memory: int = RUNS_IN_MEMORY,
+    retention: timedelta | None = None,
+    token: str | None = None,
+    drain: timedelta = timedelta(0),
     on_ready: Callable[[str], object] | None = None,
     until: asyncio.Event | None = None,
     clock: Clock | None = None,
@@ -315,11 +210,16 @@ async def serve(
         path: The database file, as for `LocalEngine`.
         listen: The address, as for `LocalEngine`.
         synchronous: As for `LocalEngine`.
+        runs_in_memory: As for `LocalEngine`.
+        retention: As for `LocalEngine`.
+        token: As for `LocalEngine`.
+        drain: As for `LocalEngine`.
         on_ready: Called with the address once clients can connect.
         until: Ends the engine when it is set; without it only cancellation does.
         clock: The time; by default the machine's.
 
     Raises:
+        ValueError: An option makes no sense; the message names it.
         EngineDatabaseError: The file is unusable, foreign, damaged or of a newer version.
         EngineInUseError: Another engine uses it.
         EngineAddressError: The address is malformed or taken.
@@ -329,18 +229,36 @@ async def serve(
         As for `LocalEngine`. When a commit fails the engine ends rather than go on from what is only in
         memory.
     """
+    options = EngineOptions(
+        listen=listen,
+        synchronous=synchronous,
+        runs_in_memory=runs_in_memory,
+        retention=retention,
+        token=token,
+        drain=drain,
+    )
+    await _serve(path, options, on_ready, until or asyncio.Event(), clock or SystemClock())
+
+
+async def _serve(
+    path: str | os.PathLike[str],
+    options: EngineOptions,
+    on_ready: Callable[[str], object] | None,
+    until: asyncio.Event,
+    clock: Clock,
+) -> None:
     folder: Path | None = None
-    if listen is None:
+    if options.listen is None:
         address, folder = create_private_address()
     else:
-        address = parse_address(listen)
+        address = parse_address(options.listen)
     try:
-        engine = _RunningEngine(resolve_path(path), synchronous, clock or SystemClock())
+        engine = RunningEngine(resolve_path(path), clock, options)
         try:
             target = await engine.open(address)
             if on_ready is not None:
                 on_ready(target)
-            await _wait_for_end(engine, until or asyncio.Event())
+            await _wait_for_end(engine, until)
         finally:
             await engine.close()
     finally:
@@ -350,7 +268,7 @@ async def serve(
         raise EngineError(f"it could not go on: {engine.failure}") from engine.failure
 
 
-async def _wait_for_end(engine: _RunningEngine, until: asyncio.Event) -> None:
+async def _wait_for_end(engine: RunningEngine, until: asyncio.Event) -> None:
     stopped = asyncio.ensure_future(until.wait())
     failed = asyncio.ensure_future(engine.failed.wait())
     try:

@@ -5,18 +5,18 @@ from __future__ import annotations
 import logging
 import socket
 from collections.abc import Awaitable, Callable
-from typing import Any, TypeVar
+from typing import Any
 
-import grpc
 from dex.dexpb import dex_pb2 as pb
 from google.protobuf import empty_pb2
+from google.protobuf.message import DecodeError
 
 from dex_agents.engine.archive import Archive
 from dex_agents.engine.attribute_match import find_match, validate_match
 from dex_agents.engine.coordinator import Coordinator
 from dex_agents.engine.failures import (
     ServiceError,
-    abort,
+    build_status,
     flow_not_found,
     internal,
     invalid_argument,
@@ -34,6 +34,7 @@ from dex_agents.engine.search import search_runs
 from dex_agents.engine.state import Run
 from dex_agents.engine.store.reader import StreamMessageRow
 from dex_agents.engine.streams import StreamKey, Streams
+from dex_agents.engine.transport.calls import CallFailedError, OpenCall, UnaryCall
 from dex_agents.engine.values import BlobKind, BlobNumbers, validate_flow_id, validate_value
 from dex_agents.engine.worker_streams import WorkerStreams
 
@@ -43,9 +44,6 @@ PROTOCOL_VERSION = 3
 
 MAX_STREAM_WAIT_SECONDS = 60
 
-_Context = grpc.aio.ServicerContext[Any, Any]
-_RequestT = TypeVar("_RequestT")
-_ResponseT = TypeVar("_ResponseT")
 _LOGGER = logging.getLogger(__name__)
 _EMPTY = empty_pb2.Empty()
 
@@ -343,8 +341,10 @@ class FlowService:
         return response
 
 
-def build_flow_handler(service: FlowService) -> grpc.GenericRpcHandler:
-    """Register every method of `dex.FlowService`; those that are not served say so by name."""
+def build_methods(service: FlowService, worker_streams: WorkerStreams) -> dict[str, OpenCall]:
+    """Return by path every method of `dex.FlowService`, those that are not served included, and the Workers'
+    streams.
+    """
     served: dict[str, tuple[Callable[[Any], Awaitable[Any]], Any]] = {
         "GetServerInfo": (service.get_server_info, empty_pb2.Empty),
         "HealthCheck": (service.health_check, empty_pb2.Empty),
@@ -370,48 +370,34 @@ def build_flow_handler(service: FlowService) -> grpc.GenericRpcHandler:
         "ReadStream": (service.read_stream, pb.ReadStreamRequest),
         "ListStreamMessages": (service.list_stream_messages, pb.ListStreamMessagesRequest),
     }
-    methods = pb.DESCRIPTOR.services_by_name["FlowService"].methods_by_name
-    handlers: dict[str, grpc.RpcMethodHandler[Any, Any]] = {}
-    for name in methods:
+    package = pb.DESCRIPTOR.package
+    methods: dict[str, OpenCall] = {f"/{package}.WorkerTaskService/PollWorkerTask": worker_streams.open}
+    for name in pb.DESCRIPTOR.services_by_name["FlowService"].methods_by_name:
         call, request_type = served.get(name, (_refuse(name), empty_pb2.Empty))
-        handlers[name] = _unary(name, call, request_type)
-    return grpc.method_handlers_generic_handler(f"{pb.DESCRIPTOR.package}.FlowService", handlers)
+        methods[f"/{package}.FlowService/{name}"] = _unary(name, call, request_type)
+    return methods
 
 
-def build_worker_handler(worker_streams: WorkerStreams) -> grpc.GenericRpcHandler:
-    """Register `dex.WorkerTaskService`."""
-    return grpc.method_handlers_generic_handler(
-        f"{pb.DESCRIPTOR.package}.WorkerTaskService",
-        {
-            "PollWorkerTask": grpc.stream_stream_rpc_method_handler(
-                _poll(worker_streams),
-                request_deserializer=pb.PollWorkerTaskRequest.FromString,
-                response_serializer=pb.PollWorkerTaskResponse.SerializeToString,
-            )
-        },
-    )
-
-
-def _poll(worker_streams: WorkerStreams) -> Any:
-    async def poll(_frames: object, context: _Context) -> None:
-        await worker_streams.poll(context)
-
-    return poll
-
-
-def _unary(name: str, call: Callable[[Any], Awaitable[Any]], request_type: Any) -> Any:
-    async def serve(request: Any, context: _Context) -> Any:
+def _unary(name: str, call: Callable[[Any], Awaitable[Any]], request_type: Any) -> OpenCall:
+    async def answer(message: bytes) -> bytes:
         try:
-            return await call(request)
+            response: bytes = (await call(_parse(request_type, message))).SerializeToString()
         except ServiceError as failure:
-            await abort(context, failure)
-        except Exception:
+            raise CallFailedError(build_status(failure)) from None
+        except Exception as error:
             _LOGGER.exception("%s failed", name)
-            await abort(context, internal(f"{name} failed inside the engine; its log says why"))
+            defect = internal(f"{name} failed inside the engine; its log says why")
+            raise CallFailedError(build_status(defect)) from error
+        return response
 
-    return grpc.unary_unary_rpc_method_handler(
-        serve, request_deserializer=request_type.FromString, response_serializer=_serialize
-    )
+    return lambda opened: UnaryCall(opened, answer)
+
+
+def _parse(request_type: Any, message: bytes) -> Any:
+    try:
+        return request_type.FromString(message)
+    except DecodeError:
+        raise invalid_argument("request", "the bytes are not a message of this method") from None
 
 
 def _refuse(name: str) -> Callable[[Any], Awaitable[Any]]:
@@ -419,11 +405,6 @@ def _refuse(name: str) -> Callable[[Any], Awaitable[Any]]:
         raise unimplemented(name)
 
     return refuse
-
-
-def _serialize(message: Any) -> bytes:
-    encoded: bytes = message.SerializeToString()
-    return encoded
 
 
 def _require_wait(field: str, seconds: int) -> float:

@@ -1,7 +1,7 @@
 """What the engine knows about a Flow run, in memory.
 
-Running runs live here from start to close; a closed run is dropped after a while and read back from the state
-tables when somebody asks. Nothing in this module decides anything.
+A run lives here while something goes on with it; afterwards it is dropped and read back from the state tables
+when somebody asks. Nothing in this module decides anything.
 """
 
 from __future__ import annotations
@@ -11,6 +11,8 @@ from dataclasses import dataclass, field
 from typing import Literal
 
 from dex.dexpb import dex_pb2 as pb
+
+from dex_agents.engine.values import read_blob_id
 
 Phase = Literal["wait_for", "waiting", "execute"]
 """Where a Step execution stands: its first method, its condition, its second method."""
@@ -31,10 +33,12 @@ class Attribute:
             request share the field number, so a request is built by merging fragments, without parsing or
             copying values.
         is_secret: The value must leave the disk when it is deleted.
+        blob_id: The blob that holds the value, or `""`.
     """
 
     fragment: bytes
     is_secret: bool
+    blob_id: str = ""
 
     def read_value(self) -> pb.Value:
         """Return the value itself."""
@@ -48,10 +52,12 @@ class IndexEntry:
     Attributes:
         attribute: Key of the Attribute that was written last under this search key.
         rows: Number of index rows it occupies.
+        blob_id: The blob that holds what search results show, or `""`.
     """
 
     attribute: str
     rows: int
+    blob_id: str = ""
 
 
 @dataclass(slots=True)
@@ -138,7 +144,7 @@ class StepExecution:
         return self.movement.from_step_execution_id_internal_only
 
 
-@dataclass(slots=True, eq=False)
+@dataclass(slots=True, eq=False, weakref_slot=True)
 class Run:
     """One run of a Flow.
 
@@ -215,7 +221,7 @@ class Run:
     def put_attribute(self, key: str, value: pb.Value, *, is_secret: bool) -> None:
         """Set an Attribute or map instance."""
         map_name = split_map_key(key)
-        attribute = Attribute(build_attribute_fragment(key, value), is_secret)
+        attribute = Attribute(build_attribute_fragment(key, value), is_secret, read_blob_id(value))
         if map_name is None:
             self.plain[key] = attribute
             self.plain_fragment = None

@@ -8,9 +8,10 @@ see durable messages only, hence a resume token never points to something that a
 from __future__ import annotations
 
 import asyncio
+import contextlib
 from bisect import bisect_left, bisect_right
 from collections import deque
-from collections.abc import Sequence
+from collections.abc import Generator, Sequence
 from typing import NamedTuple, Protocol
 
 from dex.dexpb import dex_pb2 as pb
@@ -67,21 +68,35 @@ class StreamArchive(Protocol):
 
 
 class _Group:
-    __slots__ = ("capacity", "number", "streams")
+    """Streams that share a capacity.
+
+    Attributes:
+        number: Its number.
+        capacity: Budget in bytes.
+        numbers: Every stream by its Flow ID. There may be hundreds of thousands, so only those in use are
+            more than a number.
+    """
+
+    __slots__ = ("capacity", "number", "numbers")
 
     def __init__(self, number: int, capacity: int) -> None:
         self.number = number
         self.capacity = capacity
-        self.streams: list[_Stream] = []
+        self.numbers: dict[str, int] = {}
 
 
 class _Stream:
-    """A stream; everything from `tail_start` on is in `tail`, everything before it in the database."""
+    """A stream in use: it has recent messages, readers, or a message on its way to the disk.
 
-    __slots__ = ("number", "tail", "tail_start", "waiters")
+    Everything from `tail_start` on is in `tail`, everything before it in the database.
+    """
 
-    def __init__(self, number: int, tail_start: int) -> None:
+    __slots__ = ("key", "number", "tail", "tail_start", "users", "waiters")
+
+    def __init__(self, key: StreamKey, number: int, tail_start: int) -> None:
+        self.key = key
         self.number = number
+        self.users = 0
         self.tail: deque[StreamMessageRow] = deque()
         self.tail_start = tail_start
         self.waiters: list[asyncio.Future[None]] = []
@@ -109,10 +124,10 @@ class Streams:
         self._order: deque[tuple[_Stream, StreamMessageRow, int]] = deque()
         self._tail_bytes = 0
         for row in rows:
-            group = self._groups.setdefault((row.flow_type, row.name), _Group(row.group, row.capacity))
-            stream = _Stream(row.stream, last_sequence + 1)
-            group.streams.append(stream)
-            self._streams[StreamKey(row.flow_type, row.name, row.flow_id)] = stream
+            group = self._groups.get((row.flow_type, row.name))
+            if group is None:
+                group = self._groups[row.flow_type, row.name] = _Group(row.group, row.capacity)
+            group.numbers[row.flow_id] = row.stream
             self._last_group = max(self._last_group, row.group)
             self._last_stream = max(self._last_stream, row.stream)
 
@@ -171,27 +186,25 @@ class Streams:
         after = _parse_token(resume_token, "resume_token") if resume_token else 0
         loop = asyncio.get_running_loop()
         deadline = loop.time() + seconds
-        while True:
-            stream = self._expect_stream(key)
-            found = await self._find_after(stream, after)
-            if found is not None:
-                return found
-            if stream.tail and stream.tail[-1].sequence > after:
-                continue
-            if loop.time() >= deadline:
-                raise long_poll_expired()
-            waiter: asyncio.Future[None] = loop.create_future()
-            stream.waiters.append(waiter)
-            try:
-                async with asyncio.timeout_at(deadline):
-                    await waiter
-            except TimeoutError:
-                raise long_poll_expired() from None
-            finally:
-                if waiter in stream.waiters:
-                    stream.waiters.remove(waiter)
-                if stream.number == 0 and not stream.waiters:
-                    self._streams.pop(key, None)
+        with self._using(key) as stream:
+            while True:
+                found = await self._find_after(stream, after)
+                if found is not None:
+                    return found
+                if stream.tail and stream.tail[-1].sequence > after:
+                    continue
+                if loop.time() >= deadline:
+                    raise long_poll_expired()
+                waiter: asyncio.Future[None] = loop.create_future()
+                stream.waiters.append(waiter)
+                try:
+                    async with asyncio.timeout_at(deadline):
+                        await waiter
+                except TimeoutError:
+                    raise long_poll_expired() from None
+                finally:
+                    if waiter in stream.waiters:
+                        stream.waiters.remove(waiter)
 
     async def list_before(
         self, key: StreamKey, page_size: int, before_token: str
@@ -204,8 +217,13 @@ class Streams:
         if page_size < 0:
             raise invalid_argument("page_size", "must not be negative")
         size = min(page_size or MAX_PAGE_SIZE, MAX_PAGE_SIZE)
-        stream = self._streams.get(key)
-        if stream is None:
+        with self._using(key) as stream:
+            return await self._list_before(stream, size, before_token)
+
+    async def _list_before(
+        self, stream: _Stream, size: int, before_token: str
+    ) -> tuple[list[StreamMessageRow], str]:
+        if not stream.number:
             return [], ""
         before = self._last_sequence + 1
         if before_token:
@@ -226,14 +244,26 @@ class Streams:
             page.append(message)
         return page, str(page[-1].sequence) if len(page) < len(found) else ""
 
+    def remove(self, flow_id: str, unit: Unit) -> bool:
+        """Remove the streams of a Flow ID with their messages; `False` if somebody uses one of them."""
+        groups = [(key, group) for key, group in self._groups.items() if flow_id in group.numbers]
+        streams = [self._streams.get(StreamKey(*key, flow_id)) for key, _ in groups]
+        if any(stream is not None and stream.users for stream in streams):
+            return False
+        for stream in streams:
+            while stream is not None and stream.tail:
+                self._drop_first(stream)
+        for _, group in groups:
+            unit.delete(Table.STREAM, (group.numbers.pop(flow_id),))
+        return True
+
     def note_folded(self, folded: Folded) -> None:
         """Drop messages from memory that were trimmed, and old ones that readers of the database can see."""
-        for group in self._groups.values() if folded.trimmed else ():
-            first = folded.trimmed.get(group.number)
-            if first is not None:
-                for stream in group.streams:
-                    while stream.tail and stream.tail[0].sequence < first:
-                        self._drop_first(stream)
+        for stream in list(self._streams.values()) if folded.trimmed else ():
+            group = self._groups.get(stream.key[:2])
+            first = 0 if group is None else folded.trimmed.get(group.number, 0)
+            while stream.tail and stream.tail[0].sequence < first:
+                self._drop_first(stream)
         while self._order and self._order[0][2] <= folded.sequence:
             stream, message, _ = self._order[0]
             is_kept = bool(stream.tail) and stream.tail[0] is message
@@ -251,11 +281,13 @@ class Streams:
         for waiter in waiters:
             if not waiter.done():
                 waiter.set_result(None)
+        self._leave(stream)
 
     def _drop_first(self, stream: _Stream) -> None:
         message = stream.tail.popleft()
         stream.tail_start = message.sequence + 1
         self._tail_bytes -= len(message.value) + MESSAGE_OVERHEAD_BYTES
+        self._drop_if_unused(stream)
 
     async def _find_after(self, stream: _Stream, after: int) -> StreamMessageRow | None:
         while after + 1 < stream.tail_start:
@@ -286,17 +318,40 @@ class Streams:
         return group
 
     def _require_stream(self, key: StreamKey, group: _Group, unit: Unit) -> _Stream:
-        stream = self._expect_stream(key)
+        stream = self._enter(key)
         if stream.number == 0:
             self._last_stream += 1
-            stream.number = self._last_stream
-            group.streams.append(stream)
+            stream.number = group.numbers[key.flow_id] = self._last_stream
             unit.put(Table.STREAM, (stream.number,), group.number, key.flow_id)
         return stream
 
-    def _expect_stream(self, key: StreamKey) -> _Stream:
-        # Number 0 until the first message: somebody reads a stream that nobody has written yet.
-        return self._streams.setdefault(key, _Stream(0, 1))
+    @contextlib.contextmanager
+    def _using(self, key: StreamKey) -> Generator[_Stream]:
+        stream = self._enter(key)
+        try:
+            yield stream
+        finally:
+            self._leave(stream)
+
+    def _enter(self, key: StreamKey) -> _Stream:
+        """Return a stream; it stays in use until it is left again."""
+        stream = self._streams.get(key)
+        if stream is None:
+            group = self._groups.get(key[:2])
+            number = 0 if group is None else group.numbers.get(key.flow_id, 0)
+            # Number 0 until the first message: somebody reads a stream that nobody has written yet. Of one
+            # that is not in use, the database has every message.
+            stream = self._streams[key] = _Stream(key, number, self._last_sequence + 1 if number else 1)
+        stream.users += 1
+        return stream
+
+    def _leave(self, stream: _Stream) -> None:
+        stream.users -= 1
+        self._drop_if_unused(stream)
+
+    def _drop_if_unused(self, stream: _Stream) -> None:
+        if not stream.users and not stream.tail:
+            self._streams.pop(stream.key, None)
 
 
 def _read_sequence(message: StreamMessageRow) -> int:

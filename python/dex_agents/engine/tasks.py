@@ -85,12 +85,12 @@ class Task:
 class TaskSource(Protocol):
     """Who owns the tasks. Every method is called on the event loop and returns at once."""
 
-    def prepare_task(self, task: Task) -> tuple[pb.PollWorkerTaskResponse, int] | None:
+    def prepare_task(self, task: Task) -> tuple[bytes, int] | None:
         """Build what the Worker is sent.
 
         Returns:
-            The message, and the journal sequence that must be durable before it leaves; or `None` when the
-            task is not wanted now, in which case the source keeps it or has dropped it.
+            The encoded message, and the journal sequence that must be durable before it leaves; or `None`
+            when the task is not wanted now, in which case the source keeps it or has dropped it.
         """
         ...
 

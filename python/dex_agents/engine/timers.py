@@ -1,67 +1,78 @@
-"""Durable instants: one heap and one loop timer for every Timer, retry delay and Flow timeout."""
+"""Durable instants: one heap and one loop timer for every Timer, retry delay and Flow timeout.
+
+Runs and executions are named by their numbers, so that a run that waits for an instant need not be in memory.
+"""
 
 from __future__ import annotations
 
 import asyncio
 import heapq
-from collections.abc import Callable, Iterable
-from itertools import count
+from collections.abc import Callable
 
 from dex_agents.engine.clock import Clock
-from dex_agents.engine.state import Run, StepExecution
 
 MAX_SLEEP_SECONDS = 30.0
 """Longest sleep between two looks at the clock, so that a clock set forward is noticed."""
 
 PRUNE_SIZE = 4096
-"""Heap size from which entries that nobody waits for any more are dropped."""
+"""Outdated instants that may be in the heap beside as many as there are wanted ones."""
 
-_Entry = tuple[float, int, Run, StepExecution | None]
+Waiting = tuple[int, int]
+"""Number of a run, and of one of its executions or 0 for the run itself."""
 
 
 class Timers:
     """Calls back when the instant of a run or of one of its executions has come.
 
-    An instant that is no longer wanted stays in the heap until it is due or the heap is pruned: whoever is
-    called decides whether there is something to do.
+    Each has one instant at a time, its next one. What is outdated stays in the heap until it is due or the
+    heap is pruned.
     """
 
-    def __init__(
-        self,
-        clock: Clock,
-        on_due: Callable[[Run, StepExecution | None], None],
-        is_wanted: Callable[[Run, StepExecution | None], bool],
-    ) -> None:
+    def __init__(self, clock: Clock, on_due: Callable[[int, int], None]) -> None:
         """Create an empty heap.
 
         Args:
             clock: The time.
-            on_due: Called with the run, and the execution or `None` for the run itself.
-            is_wanted: Whether an entry can still be of use.
+            on_due: Called with the number of the run, and of the execution or 0.
         """
         self._clock = clock
         self._on_due = on_due
-        self._is_wanted = is_wanted
-        self._heap: list[_Entry] = []
-        self._order = count()
+        self._instants: dict[Waiting, float] = {}
+        self._heap: list[tuple[float, Waiting]] = []
         self._handle: asyncio.TimerHandle | None = None
-        self._prune_at = PRUNE_SIZE
 
     def __len__(self) -> int:
-        """Return the number of instants in the heap, wanted or not."""
+        """Return the number of instants in the heap, outdated ones included."""
         return len(self._heap)
 
-    def add(self, when: float, run: Run, execution: StepExecution | None = None) -> None:
-        """Ask for a call at a Unix time; a past one is called soon."""
-        entry = (when, next(self._order), run, execution)
+    @property
+    def count(self) -> int:
+        """Number of instants that are wanted."""
+        return len(self._instants)
+
+    def set(self, when: float, run: int, execution: int = 0) -> None:
+        """Ask for a call at a Unix time, instead of the one asked for before; a past one is called soon."""
+        self._instants[run, execution] = when
+        entry = (when, (run, execution))
         heapq.heappush(self._heap, entry)
-        if len(self._heap) >= self._prune_at:
+        if len(self._heap) > 2 * len(self._instants) + PRUNE_SIZE:
             self._prune()
         if self._heap[0] is entry or self._handle is None:
             self._arm()
 
+    def fill(self, instants: dict[Waiting, float]) -> None:
+        """Ask for many calls at once, at the start."""
+        self._instants.update(instants)
+        self._prune()
+        self._arm()
+
+    def clear(self, run: int, execution: int = 0) -> None:
+        """Take back what was asked for, if anything."""
+        self._instants.pop((run, execution), None)
+
     def stop(self) -> None:
         """Forget everything."""
+        self._instants.clear()
         self._heap.clear()
         if self._handle is not None:
             self._handle.cancel()
@@ -77,17 +88,19 @@ class Timers:
 
     def _fire(self) -> None:
         self._handle = None
-        for _, _, run, execution in self._take_due(self._clock.now()):
+        for run, execution in self._take_due(self._clock.now()):
             self._on_due(run, execution)
         self._arm()
 
-    def _take_due(self, now: float) -> Iterable[_Entry]:
-        due: list[_Entry] = []
+    def _take_due(self, now: float) -> list[Waiting]:
+        due: list[Waiting] = []
         while self._heap and self._heap[0][0] <= now:
-            due.append(heapq.heappop(self._heap))
+            when, waiting = heapq.heappop(self._heap)
+            if self._instants.get(waiting) == when:
+                del self._instants[waiting]
+                due.append(waiting)
         return due
 
     def _prune(self) -> None:
-        self._heap = [entry for entry in self._heap if self._is_wanted(entry[2], entry[3])]
+        self._heap = [(when, waiting) for waiting, when in self._instants.items()]
         heapq.heapify(self._heap)
-        self._prune_at = max(PRUNE_SIZE, 2 * len(self._heap))

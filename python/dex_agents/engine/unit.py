@@ -14,7 +14,13 @@ from dex_agents.engine.journal import (
     build_step_operation,
 )
 from dex_agents.engine.state import Run, StepExecution
-from dex_agents.engine.values import BLOB_THRESHOLD_BYTES, Blob, BlobNumbers
+from dex_agents.engine.values import (
+    BLOB_GRACE_SECONDS,
+    BLOB_THRESHOLD_BYTES,
+    Blob,
+    BlobNumbers,
+    read_blob_id,
+)
 
 
 class Unit:
@@ -26,7 +32,7 @@ class Unit:
         operations: Rows to write, in order.
         blobs: Large payloads to write beside them.
         ready: Executions whose next attempt is due, in start order, with the run they belong to.
-        ended: Executions that no longer exist; a Worker still busy with one is told to stop.
+        ended: Executions that no longer exist, with their run; a Worker still busy with one is told to stop.
         timers: Executions that wait for an instant.
         runs: Runs that changed.
         deletes_secret: A hard-delete value went away, so its bytes must leave the disk.
@@ -36,7 +42,9 @@ class Unit:
     """
 
     __slots__ = (
+        "_now",
         "_numbers",
+        "_progress",
         "blobs",
         "deletes_secret",
         "effects",
@@ -49,11 +57,11 @@ class Unit:
         "timers",
     )
 
-    def __init__(self, numbers: BlobNumbers, index_types: dict[str, int]) -> None:
+    def __init__(self, numbers: BlobNumbers, index_types: dict[str, int], now: float = 0.0) -> None:
         self.operations: list[Operation] = []
         self.blobs: list[Blob] = []
         self.ready: list[tuple[Run, StepExecution]] = []
-        self.ended: list[StepExecution] = []
+        self.ended: list[tuple[Run, StepExecution]] = []
         self.timers: list[tuple[Run, StepExecution]] = []
         self.runs: list[Run] = []
         self.effects: list[Callable[[], None]] = []
@@ -61,6 +69,8 @@ class Unit:
         self.sequence = 0
         self.index_types = index_types
         self._numbers = numbers
+        self._now = now
+        self._progress: dict[StepExecution, int] = {}
 
     def touch(self, run: Run) -> None:
         """Note that a run changed, so that those who wait for it look again."""
@@ -88,14 +98,46 @@ class Unit:
     def put_progress(self, run: Run, execution: StepExecution) -> None:
         """Write how far an execution has come."""
         execution.has_progress_row = True
-        self.operations.append(build_progress_operation(run, execution))
+        operation = build_progress_operation(run, execution)
+        position = self._progress.get(execution)
+        if position is None:
+            self._progress[execution] = len(self.operations)
+            self.operations.append(operation)
+        else:
+            self.operations[position] = operation
 
-    def delete_execution(self, run: Run, execution: StepExecution) -> None:
-        """Delete the rows of an execution."""
+    def delete_execution(self, run: Run, execution: StepExecution, *, keeps_input: bool = False) -> None:
+        """Delete the rows of an execution, and what only it refers to.
+
+        Args:
+            run: Its run.
+            execution: The execution.
+            keeps_input: Its input is now another one's.
+        """
+        if not keeps_input:
+            self.discard(read_blob_id(execution.movement.step_input))
+        for local in execution.step_locals.values():
+            self.discard(read_blob_id(local.value))
+        if execution.heartbeat is not None:
+            self.discard(read_blob_id(execution.heartbeat))
+        if execution.results is not None:
+            for result in execution.results.channel_results:
+                for value in result.values:
+                    self.discard(read_blob_id(value))
         key = (run.number, execution.number)
         self.operations.append((Table.STEP, key, None))
         if execution.has_progress_row:
             self.operations.append((Table.STEP_PROGRESS, key, None))
+
+    def discard(self, blob_id: str) -> None:
+        """Let a blob go that nothing refers to any more, once nobody can still be about to load it.
+
+        Every blob has one owner: an Attribute, a search key, a message, an execution or an output. What moves
+        from one to another is discarded by the last.
+        """
+        parsed = self._numbers.parse_id(blob_id) if blob_id else None
+        if parsed is not None:
+            self.put(Table.GARBAGE, (parsed[1],), self._now + BLOB_GRACE_SECONDS)
 
     def store_value(self, value: pb.Value) -> pb.Value:
         """Return what state keeps for a value: itself, or the ID of a blob written with this unit."""

@@ -18,6 +18,10 @@ from dex_agents.engine.failures import invalid_argument
 BLOB_THRESHOLD_BYTES = 32 * 1024
 """Payloads above this many bytes live in the blob table."""
 
+BLOB_GRACE_SECONDS = 600.0
+"""How long a payload can still be loaded after its value was overwritten: a Worker or client may just have
+been sent its ID."""
+
 MAX_INLINE_BYTES = 3_500_000
 """The largest value that must travel inline: the SDK keeps gRPC's receive limit of 4 MiB."""
 
@@ -123,6 +127,14 @@ def validate_step_type(step_type: str, field: str) -> None:
         ServiceError: It is empty or holds one of the reserved characters `/`, `$` and `:`.
     """
     _validate_name(step_type, field)
+
+
+def read_blob_id(value: pb.Value) -> str:
+    """Return the ID of the blob that a value stands for, or `""` for a value that is itself."""
+    kind = value.WhichOneof("kind")
+    if kind == "internal_blob_id_for_obj_value":
+        return value.internal_blob_id_for_obj_value
+    return value.internal_blob_id_for_string_value if kind == "internal_blob_id_for_string_value" else ""
 
 
 def is_null(value: pb.Value) -> bool:

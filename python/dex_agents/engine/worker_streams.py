@@ -4,10 +4,9 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from typing import Any
 
-import grpc
 from dex.dexpb import dex_pb2 as pb
+from google.protobuf.message import DecodeError
 
 from dex_agents.engine.attempts import DEADLINE_GRACE_SECONDS
 from dex_agents.engine.coordinator import Coordinator
@@ -15,58 +14,17 @@ from dex_agents.engine.failures import (
     GRPC_CANCELLED,
     GRPC_UNAVAILABLE,
     ServiceError,
-    abort,
+    build_status,
     invalid_argument,
     worker_failed,
 )
-from dex_agents.engine.retries import AttemptFailure, read_retry_policy
+from dex_agents.engine.retries import AttemptFailure
 from dex_agents.engine.streams import StreamKey, Streams
 from dex_agents.engine.tasks import Task
+from dex_agents.engine.transport.calls import Call, CallFailedError, CallHandler
 from dex_agents.engine.workers import WorkerStream
 
-LOSS_WAIT_SECONDS = 0.1
-"""How long a stream that ended with a task is watched for the news that its Worker is gone.
-
-A Worker that dies and one that ends a stream in good order look the same at first; the loss is reported
-milliseconds later. After this time the task was not run: a Worker ends only streams that are idle.
-"""
-
-SINGLE_ATTEMPT_LOSS_WAIT_SECONDS = 1.0
-"""The same for a method with a single attempt: here a mistake would run something twice."""
-
-_Context = grpc.aio.ServicerContext[pb.PollWorkerTaskRequest, pb.PollWorkerTaskResponse]
-_EOF: Any = grpc.aio.EOF
 _LOGGER = logging.getLogger(__name__)
-
-
-class _Writer:
-    """Writes messages to one call in order, without making the caller wait."""
-
-    def __init__(self, context: _Context) -> None:
-        self._context = context
-        self._lock = asyncio.Lock()
-        self._writing: set[asyncio.Task[None]] = set()
-        self._is_closed = False
-
-    def write(self, message: pb.PollWorkerTaskResponse) -> None:
-        writing = asyncio.get_running_loop().create_task(self._write(message))
-        self._writing.add(writing)
-        writing.add_done_callback(self._writing.discard)
-
-    async def close(self) -> None:
-        """Let a write that is under way end: a call must not return in the middle of one."""
-        async with self._lock:
-            self._is_closed = True
-
-    async def _write(self, message: pb.PollWorkerTaskResponse) -> None:
-        async with self._lock:
-            if self._is_closed:
-                return
-            try:
-                await self._context.write(message)
-            except (grpc.RpcError, grpc.aio.BaseError, asyncio.InvalidStateError) as error:
-                # The call ended meanwhile; whoever reads it decides what becomes of its task.
-                _LOGGER.debug("a Worker stream ended during a write: %s", error)
 
 
 class WorkerStreams:
@@ -79,45 +37,45 @@ class WorkerStreams:
         self._units = coordinator.units
         self._streams = streams
 
-    async def poll(self, context: _Context) -> None:
-        """Serve one stream from its registration to its end.
+    def open(self, call: Call) -> CallHandler:
+        """Serve one stream from its registration to its end."""
+        return _PollCall(self, call)
+
+    def register(self, register: pb.PollWorkerTaskRegister, call: Call) -> WorkerStream:
+        """Take in a stream that has told whose it is.
+
+        Raises:
+            ServiceError: It has not told.
+        """
+        if not register.app_worker_id or not register.queue:
+            raise invalid_argument("register", "queue and app_worker_id must not be empty")
+        return self._dispatcher.open_stream(register, call.send)
+
+    def close(self, stream: WorkerStream, *, is_lost: bool) -> None:
+        """Note the end of a stream.
+
+        A Worker ends only streams that are idle, so a task that was on its way then has not been run. One
+        that is lost may have run some of it.
+
+        Args:
+            stream: The stream.
+            is_lost: It was given up or its connection broke, rather than ended by its Worker.
+        """
+        task = self._dispatcher.close_stream(stream)
+        if task is not None and not self._coordinator.is_stopping:
+            self._note_end(task, is_lost=is_lost)
+
+    def accept(self, stream: WorkerStream, frame: pb.PollWorkerTaskRequest) -> None:
+        """Apply a frame.
 
         Durability:
             An answer is applied once: the task ID names one attempt, and frames of another one are dropped.
         """
-        first = await context.read()
-        if first is _EOF:
-            return
-        if first.WhichOneof("frame") != "register":
-            await abort(context, invalid_argument("frame", "the first one must be a registration"))
-        register = first.register
-        if not register.app_worker_id or not register.queue:
-            await abort(context, invalid_argument("register", "queue and app_worker_id must not be empty"))
-        writer = _Writer(context)
-        dispatcher = self._dispatcher
-        stream = dispatcher.open_stream(register, writer.write)
-        was_closed_in_order = False
         try:
-            while True:
-                frame = await context.read()
-                if frame is _EOF:
-                    break
-                try:
-                    self._accept(stream, frame)
-                except Exception as error:
-                    self._coordinator.on_defect(error)
-                    raise
-            if stream.task is not None and stream.task.is_sent:
-                execution = stream.task.execution
-                runs_once = execution is not None and read_retry_policy(execution).maximum_attempts == 1
-                await asyncio.sleep(SINGLE_ATTEMPT_LOSS_WAIT_SECONDS if runs_once else LOSS_WAIT_SECONDS)
-            was_closed_in_order = True
-        finally:
-            task = dispatcher.close_stream(stream)
-            if task is not None and not self._coordinator.is_stopping:
-                self._note_end(task, was_closed_in_order)
-            if was_closed_in_order:
-                await writer.close()
+            self._accept(stream, frame)
+        except Exception as error:
+            self._coordinator.on_defect(error)
+            raise
 
     def _accept(self, stream: WorkerStream, frame: pb.PollWorkerTaskRequest) -> None:
         task, kind = stream.task, frame.WhichOneof("frame")
@@ -172,7 +130,7 @@ class WorkerStreams:
         task.beat_at = asyncio.get_running_loop().time()
         if task.execution is None:
             return
-        unit = self._units.open()
+        unit = self._units.open_in_company()
         try:
             self._streams.append(
                 StreamKey(task.run.flow_type, write.stream_name, task.run.flow_id),
@@ -203,8 +161,8 @@ class WorkerStreams:
             task, AttemptFailure(error.detail, error_type, error.retry_after_seconds)
         )
 
-    def _note_end(self, task: Task, was_closed_in_order: bool) -> None:
-        if was_closed_in_order or not task.is_sent:
+    def _note_end(self, task: Task, *, is_lost: bool) -> None:
+        if not is_lost or not task.is_sent:
             self._attempts.note_not_run(task)
         elif task.reply is not None:
             if not task.reply.done():
@@ -218,3 +176,45 @@ class WorkerStreams:
             self._attempts.note_step_failure(
                 task, AttemptFailure("the Worker disconnected", "WorkerDisconnected")
             )
+
+
+class _PollCall:
+    """One `PollWorkerTask` call: frames in, tasks out."""
+
+    __slots__ = ("_call", "_stream", "_worker_streams")
+
+    def __init__(self, worker_streams: WorkerStreams, call: Call) -> None:
+        self._worker_streams = worker_streams
+        self._call = call
+        self._stream: WorkerStream | None = None
+
+    def receive(self, message: bytes) -> None:
+        """Take a frame; see `CallHandler`."""
+        try:
+            frame = pb.PollWorkerTaskRequest.FromString(message)
+        except DecodeError:
+            failure = invalid_argument("frame", "the bytes are not a frame")
+            raise CallFailedError(build_status(failure)) from None
+        if self._stream is not None:
+            self._worker_streams.accept(self._stream, frame)
+            return
+        try:
+            if frame.WhichOneof("frame") != "register":
+                raise invalid_argument("frame", "the first one must be a registration")
+            self._stream = self._worker_streams.register(frame.register, self._call)
+        except ServiceError as failure:
+            raise CallFailedError(build_status(failure)) from None
+
+    def end(self) -> None:
+        """The Worker retires the stream; see `CallHandler`."""
+        self._close(is_lost=False)
+        self._call.finish()
+
+    def cancel(self) -> None:
+        """The stream is lost; see `CallHandler`."""
+        self._close(is_lost=True)
+
+    def _close(self, *, is_lost: bool) -> None:
+        stream, self._stream = self._stream, None
+        if stream is not None:
+            self._worker_streams.close(stream, is_lost=is_lost)

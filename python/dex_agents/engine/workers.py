@@ -5,8 +5,6 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Callable
 
-from dex.dexpb import dex_pb2 as pb
-
 from dex_agents.engine.tasks import Task, TaskKind
 
 SUCCESSES_PER_RAISE = 200
@@ -97,9 +95,7 @@ class WorkerStream:
 
     __slots__ = ("is_acknowledged", "is_closed", "queue", "task", "worker", "write")
 
-    def __init__(
-        self, worker: Worker, queue: str, write: Callable[[pb.PollWorkerTaskResponse], None]
-    ) -> None:
+    def __init__(self, worker: Worker, queue: str, write: Callable[[bytes], None]) -> None:
         self.worker = worker
         self.queue = queue
         self.write = write

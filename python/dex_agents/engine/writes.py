@@ -12,7 +12,7 @@ from dex_agents.engine.index_values import build_index_contents
 from dex_agents.engine.journal import Table
 from dex_agents.engine.state import MESSAGE_COUNTER, IndexEntry, Message, Run
 from dex_agents.engine.unit import Unit
-from dex_agents.engine.values import is_null, validate_inline_size, validate_value
+from dex_agents.engine.values import is_null, read_blob_id, validate_inline_size, validate_value
 
 
 def validate_attribute_writes(writes: Iterable[pb.AttributeWrite], unit: Unit) -> None:
@@ -57,6 +57,9 @@ def apply_attribute_writes(run: Run, writes: Iterable[pb.AttributeWrite], unit: 
     """Set and delete Attributes; the writes must be valid."""
     for write in writes:
         key = write.key
+        previous = run.find_attribute(key)
+        if previous is not None:
+            unit.discard(previous.blob_id)
         if is_null(write.value):
             _delete_attribute(run, key, unit)
         elif write.is_hard_delete_on_null:
@@ -121,6 +124,7 @@ def apply_deletions(run: Run, deletions: Iterable[pb.ChannelMessageDeletion], un
         if found is not None:
             waiting.remove(found)
             unit.delete(Table.CHANNEL_MESSAGE, (run.number, deletion.channel_name, found.sequence))
+            unit.discard(read_blob_id(found.value))
             if not waiting:
                 del run.channels[deletion.channel_name]
 
@@ -159,7 +163,10 @@ def _apply_index(run: Run, write: pb.AttributeWrite, unit: Unit) -> None:
     if is_null(write.value) and entry is not None and entry.attribute != write.key:
         return
     contents = build_index_contents(index_type, write.value)
-    stored = b"" if is_null(write.value) else unit.store_value(write.value).SerializeToString()
+    if entry is not None:
+        unit.discard(entry.blob_id)
+    shown = write.value if is_null(write.value) else unit.store_value(write.value)
+    stored = shown.SerializeToString()
     # The first row also carries the value that search results show, even if nothing in it is searchable.
     rows = contents or ([] if is_null(write.value) else [None])
     for position, content in enumerate(rows):
@@ -173,6 +180,6 @@ def _apply_index(run: Run, write: pb.AttributeWrite, unit: Unit) -> None:
     for position in range(len(rows), 0 if entry is None else entry.rows):
         unit.delete(Table.INDEX_VALUE, (run.number, index_key, position))
     if rows:
-        run.indexes[index_key] = IndexEntry(write.key, len(rows))
+        run.indexes[index_key] = IndexEntry(write.key, len(rows), read_blob_id(shown))
     else:
         run.indexes.pop(index_key, None)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import re
 from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final
@@ -19,6 +20,7 @@ from dex_agents.wire.tool_calls import AgentToolCall, Answer, ResolvedToolPolicy
 
 __all__ = ["AgentTurnContext", "DeferredToolExecution"]
 
+_OUR_ENDING: Final = re.compile(r"#\d+$")
 _MAX_MODEL_CALL_ID_CHARACTERS: Final = MAX_IDENTIFIER_CHARACTERS - 16
 """Leaves room for the `#<k>` that makes an ID unique."""
 
@@ -103,16 +105,17 @@ class AgentTurnContext:
     def assign_tool_call_id(self, model_call_id: str) -> str:
         """Return an ID for a new call that no call of the session has.
 
-        It is the model's ID, or that with `#<k>` when the model repeats itself or gives none, or may have
-        used the ID in messages that a summary covers; a very long ID is cut first. The same committed state
-        and the same calls in the same order give the same IDs.
+        It is the model's ID, or that with `#<k>` when the model repeats itself or gives none, may have used
+        the ID in messages that a summary covers, or spells an ID that ends like one of ours; a very long ID
+        is cut first. The same committed state and the same calls in the same order give the same IDs.
         """
         printable = "".join(
             one if one.isprintable() else "_" for one in replace_lone_surrogates(model_call_id)
         )
         base = printable[:_MAX_MODEL_CALL_ID_CHARACTERS] if printable.strip() else "call"
         k = self.first_tool_call_number
-        candidate = base if k == 1 else f"{base}#{k}"
+        is_like_ours = _OUR_ENDING.search(base) is not None
+        candidate = base if k == 1 and not is_like_ours else f"{base}#{k}"
         while candidate in self.used_tool_call_ids or candidate in self._assigned:
             k += 1
             candidate = f"{base}#{k}"

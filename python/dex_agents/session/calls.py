@@ -19,6 +19,7 @@ from dex import (
     LongPollTimeoutError,
     RequestTimeoutError,
     RpcLockConflictError,
+    ValueMappingError,
     WorkerInvocationError,
 )
 
@@ -28,6 +29,7 @@ from dex_agents.errors import (
     SessionError,
     SessionNotFoundError,
     SessionUnavailableError,
+    WireFormatError,
 )
 
 __all__ = ["SessionCalls"]
@@ -55,6 +57,7 @@ class SessionCalls:
 
         Raises:
             SessionError: In the words of this package.
+            WireFormatError: The reply was written by a newer version.
             LongPollTimeoutError: The call was a long poll and nothing happened.
             RequestTimeoutError: As above, noticed on this side.
         """
@@ -71,6 +74,12 @@ class SessionCalls:
                 raise SessionNotFoundError(session_id) from None
             except FlowNotActiveOrNotFoundError:
                 raise await self._ended_or_unknown(session_id) from None
+            except ValueMappingError as error:
+                # The reply of a Worker that is newer than this client: a repeat would bring the same.
+                unreadable = error.__cause__
+                if isinstance(unreadable, WireFormatError):
+                    raise unreadable from unreadable.__cause__
+                raise
             except DexServiceError as error:
                 await self.pause_or_raise(session_id, error, deadline, pause)
                 pause = min(pause * 2, _LONGEST_PAUSE)

@@ -115,6 +115,7 @@ class SessionEvents:
     def _was_taken(self, event: AgentEvent) -> bool:
         """Whether the event lies before the cursor, or the snapshot that reading began with holds it."""
         position = self._position
-        if (event.step, event.attempt) == (position.step, position.attempt) and event.seq <= position.seq:
+        same_attempt = (event.step, event.attempt) == (position.step, position.attempt)
+        if position.seq > 0 and same_attempt and event.seq <= position.seq:
             return True
         return self._filter is not None and self._filter.holds(event)

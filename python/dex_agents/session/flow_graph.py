@@ -1,16 +1,4 @@
-"""Which Step follows which, with what options: the session Flow as data.
-
-::
-
-    StartSession ─► AwaitUserMessage ─message─► RunModel ─answer─► AwaitUserMessage
-                          │                     │  ▲  └─failed for good─► FailTurn ─► AwaitUserMessage
-                          └close─► CloseSession │  └── ResumeTurn ◄─ all calls final, or the only one
-                                                └─tools─► AwaitToolApproval ─► AwaitEarlierWrite ─► CallTool
-                                                                                  CallSingleAttemptTool
-                                                 (a tool Step that failed for good ─► RecordToolFailure)
-    cancel_turn ─► CancelTurn ─► AwaitUserMessage
-    (before AwaitUserMessage, when there is enough to delete: ApplyRetention)
-"""
+"""The movements of the session Flow, with the options of each; `step_routes` is the table of them."""
 
 from __future__ import annotations
 
@@ -22,7 +10,6 @@ from typing import Any, Final, assert_never
 import msgspec
 from dex import (
     AttributeMapLoad,
-    ChannelMapLoad,
     RetryPolicy,
     Step,
     StepDecision,
@@ -45,15 +32,11 @@ from dex_agents.session.persistence import (
     INBOX,
     LATEST_SUMMARY,
     MESSAGES,
-    RUNNING_TURN,
-    SETTLED_OUTCOMES,
-    STEERING,
     TOOL_CALLS,
     TOOL_DECISIONS,
     TURN_GATE,
     chunk_instance,
     map_instance,
-    response_instance,
 )
 from dex_agents.session.state import CallModel, SessionChange, StartToolCalls, ToolStart, WaitForUser
 from dex_agents.session.transitions.retention import is_retention_due
@@ -165,7 +148,7 @@ class FlowGraph:
             wait_for_retry=UNTIL_IT_WORKS,
             execute_retry=UNTIL_IT_WORKS,
             execute_lock_attributes=(TURN_GATE.lock(),),
-            execute_load_channels=(INBOX, STEERING),
+            execute_load_channels=(INBOX,),
         )
         return StepMovement(self._steps.await_user_message, IdleStepInput(), options=options)
 
@@ -177,9 +160,7 @@ class FlowGraph:
 
     def close_session(self) -> StepMovement[IdleStepInput]:
         """End the session."""
-        options = StepOptions(
-            execute_retry=UNTIL_IT_WORKS, execute_load_channels=(INBOX, STEERING, SETTLED_OUTCOMES)
-        )
+        options = StepOptions(execute_retry=UNTIL_IT_WORKS, execute_load_channels=(INBOX,))
         return StepMovement(self._steps.close_session, IdleStepInput(), options=options)
 
     def call_model(self, record: SessionRecord) -> StepMovement[TurnStepInput]:
@@ -194,14 +175,12 @@ class FlowGraph:
         instances = (*_loads(turn.tool_call_ids), *_context_loads(record))
         # Without a summary everything is read, and one load says so for any number of chunks.
         maps = () if record.chunks else (MESSAGES,)
-        reports = _reports(turn)
         # Written with every model call and hardly ever used: short to name is better than little to load.
         on_failure = StepOptions(
             execute_retry=UNTIL_IT_WORKS,
             execute_load_attribute_maps=(MESSAGES, CONTEXT_SUMMARY),
-            execute_load_channels=(RUNNING_TURN,),
+            execute_load_channels=(INBOX,),
             execute_load_attribute_map_instances=_loads(turn.tool_call_ids),
-            execute_load_channel_map_instances=reports,
         )
         options = StepOptions(
             execute_method_timeout=self._options.model_call_timeout,
@@ -212,9 +191,8 @@ class FlowGraph:
                 total_duration=UNTIL_IT_WORKS.total_duration,
             ),
             execute_load_attribute_maps=maps,
-            execute_load_channels=(RUNNING_TURN, STEERING, SETTLED_OUTCOMES),
+            execute_load_channels=(INBOX,),
             execute_load_attribute_map_instances=instances,
-            execute_load_channel_map_instances=reports,
         ).on_execute_failure_proceed_to(self._steps.fail_turn, on_failure)
         return StepMovement(
             self._steps.run_model, TurnStepInput(turn.number, turn.response_index), options=options
@@ -229,8 +207,11 @@ class FlowGraph:
             execute_retry=UNTIL_IT_WORKS,
             wait_for_load_attribute_maps=(TOOL_CALLS,),
             execute_load_attribute_maps=(MESSAGES, TOOL_CALLS, CONTEXT_SUMMARY),
-            execute_load_channels=(RUNNING_TURN, STEERING),
-            execute_load_channel_maps=(FINISHED_CALLS, TOOL_DECISIONS, EARLIER_WRITES),
+            # Never both: what is loaded of several Channels may come in each other's place.
+            execute_load_channels=(INBOX,) if is_grace_over else (),
+            execute_load_channel_maps=(
+                () if is_grace_over else (FINISHED_CALLS, TOOL_DECISIONS, EARLIER_WRITES)
+            ),
         )
         return StepMovement(
             self._steps.cancel_turn,
@@ -304,6 +285,7 @@ class FlowGraph:
             wait_for_retry=UNTIL_IT_WORKS,
             execute_retry=UNTIL_IT_WORKS,
             wait_for_lock_attributes=gate,
+            wait_for_load_channels=(INBOX,),
             execute_lock_attributes=gate if waiting.until is not None else (),
             execute_load_attribute_map_instances=_loads((step.tool_call_id,)),
             execute_load_channel_map_instances=(
@@ -368,10 +350,3 @@ def _loads(tool_call_ids: Iterable[str]) -> tuple[AttributeMapLoad, ...]:
 
 def _without_wait(step: ToolStepInput) -> ToolStepInput:
     return msgspec.structs.replace(step, until=None, questions=())
-
-
-def _reports(turn: AgentTurnState) -> tuple[ChannelMapLoad, ...]:
-    # A call that was alone has reported itself, and no join has taken the report.
-    if not turn.waiting_call_ids:
-        return ()
-    return (FINISHED_CALLS.load_messages(response_instance(turn.number, turn.response_index)),)

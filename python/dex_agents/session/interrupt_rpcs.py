@@ -12,9 +12,9 @@ from dex_agents.errors import InvalidInputError
 from dex_agents.runner.contract import EditsToolArguments
 from dex_agents.session.command_replies import ALREADY_DONE, APPLIED, invalid
 from dex_agents.session.persistence import (
+    INBOX,
     INTERRUPTS,
     RECEIPTS,
-    SETTLED_OUTCOMES,
     TOOL_CALLS,
     TOOL_DECISIONS,
     TURN_GATE,
@@ -34,7 +34,7 @@ from dex_agents.wire.rpc_values import (
     ResolveInterruptRequest,
     SettleToolOutcomeRequest,
 )
-from dex_agents.wire.signals import CommandReceipt, SettledOutcome, ToolDecision
+from dex_agents.wire.signals import CommandReceipt, InboxItem, ToolDecision
 from dex_agents.wire.tool_calls import AgentToolCall, ToolApproval
 
 __all__ = ["InterruptRpcs"]
@@ -97,7 +97,7 @@ class InterruptRpcs:
         now = self._runtime.clock()
         settled = settle_tool_call(call, input.outcome, input.output, now, person=input.person)
         TOOL_CALLS.set(context, map_instance(call.tool_call_id), settled)
-        SETTLED_OUTCOMES.publish(context, SettledOutcome(settled))
+        INBOX.publish(context, InboxItem(settled=settled))
         RECEIPTS.set(context, map_instance(receipt), CommandReceipt(input.request_id, now))
         return APPLIED
 

@@ -87,10 +87,19 @@ class AgentSessionOptions:
                 raise InvalidInputError(name, f"must be at least 1 or None, got {number}")
         if self.drop_uncovered and self.keep_messages is None and self.keep_turns is None:
             raise InvalidInputError("drop_uncovered", "needs keep_messages or keep_turns")
+        _require_policy(self.compaction)
         _require_limiter(self.spend_limiter)
         require_built_in_tools("built_in_tools", self.built_in_tools)
         if self.plan_mode_enabled and WRITE_TODOS.name not in self.built_in_tools:
             raise InvalidInputError("plan_mode_enabled", "needs write_todos in built_in_tools")
+
+
+def _require_policy(policy: object) -> None:
+    # It comes from an application that may not be type checked, and is first used inside a running turn.
+    if policy is not None and not isinstance(policy, CompactionPolicy):
+        raise InvalidInputError(
+            "compaction", f"must be a CompactionPolicy or None, not {type(policy).__name__}"
+        )
 
 
 def _require_limiter(limiter: object) -> None:

@@ -23,16 +23,15 @@ from dex import (
 
 from dex_agents.wire.context import ContextSummary
 from dex_agents.wire.interrupts import AgentInterrupt
-from dex_agents.wire.messages import MessageChunk, QueuedMessage
+from dex_agents.wire.messages import MessageChunk
 from dex_agents.wire.plans import AgentPlan
 from dex_agents.wire.sessions import SessionRecord
 from dex_agents.wire.settings import SessionSettings
 from dex_agents.wire.signals import (
     CancelledTurn,
     CommandReceipt,
-    EarlierWrite,
     FinishedToolCall,
-    SettledOutcome,
+    InboxItem,
     ToolDecision,
     WakeUp,
 )
@@ -51,11 +50,8 @@ __all__ = [
     "PLAN",
     "RECEIPTS",
     "RECORD",
-    "RUNNING_TURN",
     "SETTINGS",
-    "SETTLED_OUTCOMES",
     "STATUS",
-    "STEERING",
     "TOOL_CALLS",
     "TOOL_DECISIONS",
     "TURN_GATE",
@@ -109,26 +105,19 @@ INTERRUPTS: Final = AttributeMap("interrupts", AgentInterrupt)
 RECEIPTS: Final = AttributeMap("command_receipts", CommandReceipt)
 """By message ID or interrupt ID: that the command about it took effect, and whose call it was."""
 
-INBOX: Final = Channel("inbox", QueuedMessage)
-"""Accepted messages in their order. No Step waits on it: a wait would take a message before its turn is
-committed, and for that moment the message would be nowhere to be seen."""
+INBOX: Final = Channel("inbox", InboxItem)
+"""What was accepted and is not stored yet, in its order, and the token of the running turn, which whatever
+ends or cancels the turn deletes. A command or Step that comes too late finds what it wanted to delete gone,
+which the engine refuses: nothing is committed and it is made again.
 
-STEERING: Final = Channel("steering", QueuedMessage)
-"""Messages that are to join the running turn before its next model call, in their order. What a turn did not
-take begins the next one, before the inbox does."""
-
-SETTLED_OUTCOMES: Final = Channel("settled_outcomes", SettledOutcome)
-"""What the model is to learn before its next call, whichever turn makes it."""
+No Step waits on it: a wait would take a message before its turn is committed, and for that moment the message
+would be nowhere to be seen. It is one Channel, and loaded alone: see decision 16."""
 
 WAKE_UPS: Final = Channel("wake_ups", WakeUp)
-"""What an idle session waits on; at least one for every message in the inbox and every steering message."""
-
-RUNNING_TURN: Final = Channel("running_turn", WakeUp)
-"""One message while a turn runs, which whatever ends or cancels the turn deletes. A command that comes too
-late finds it gone, which the engine refuses: nothing is committed and the command is made again."""
+"""What an idle session waits on; at least one for every message in the inbox."""
 
 TOOL_DECISIONS: Final = ChannelMap("tool_decisions", ToolDecision)
-EARLIER_WRITES: Final = ChannelMap("earlier_writes", EarlierWrite)
+EARLIER_WRITES: Final = ChannelMap("earlier_writes", ToolDecision)
 FINISHED_CALLS: Final = ChannelMap("finished_calls", FinishedToolCall)
 
 
@@ -166,10 +155,7 @@ def build_schema(events: Stream[str]) -> PersistenceSchema:
         INTERRUPTS,
         RECEIPTS,
         INBOX,
-        STEERING,
-        SETTLED_OUTCOMES,
         WAKE_UPS,
-        RUNNING_TURN,
         TOOL_DECISIONS,
         EARLIER_WRITES,
         FINISHED_CALLS,

@@ -14,13 +14,12 @@ from dex_agents.session.persistence import (
     RECORD,
     SETTINGS,
     STATUS,
-    STEERING,
     TOOL_CALLS,
     get_stored,
 )
 from dex_agents.session.runtime import SessionRuntime
+from dex_agents.session.steps.inbox import load_inbox
 from dex_agents.session.steps.turn_loading import load_messages, load_summary
-from dex_agents.wire.messages import QueuedMessage
 from dex_agents.wire.rpc_values import QueuedMessages
 from dex_agents.wire.sessions import SessionRecord, SessionStatus
 from dex_agents.wire.snapshots import AgentSnapshot, SessionProgress
@@ -36,7 +35,7 @@ class ReadRpcs:
 
     @rpc(
         load_attribute_maps=(MESSAGES, TOOL_CALLS, CONTEXT_SUMMARY, INTERRUPTS),
-        load_channels=(INBOX, STEERING),
+        load_channels=(INBOX,),
     )
     def get_agent_snapshot(self, context: Context) -> RPCResult[AgentSnapshot]:
         """Return everything, as of one commit."""
@@ -52,7 +51,7 @@ class ReadRpcs:
                 messages=load_messages(context),
                 tool_calls=_in_asked_order(calls),
                 interrupts=progress.interrupts,
-                queued_messages=_queued_messages(context),
+                queued_messages=load_inbox(context).messages,
                 usage=record.usage,
                 started_at=record.started_at,
                 turn_id=progress.turn_id,
@@ -67,19 +66,15 @@ class ReadRpcs:
             )
         )
 
-    @rpc(load_attribute_maps=(INTERRUPTS,))
+    @rpc(load_attribute_maps=(INTERRUPTS,), load_channels=(INBOX,))
     def get_progress(self, context: Context) -> RPCResult[SessionProgress]:
         """Return where the session stands, at a cost that does not grow with it."""
         return RPCResult(_progress(context))
 
-    @rpc(load_channels=(INBOX, STEERING))
+    @rpc(load_channels=(INBOX,))
     def list_queued_messages(self, context: Context) -> RPCResult[QueuedMessages]:
         """Return what no turn has taken."""
-        return RPCResult(QueuedMessages(_queued_messages(context)))
-
-
-def _queued_messages(context: Context) -> tuple[QueuedMessage, ...]:
-    return tuple(one.value for channel in (STEERING, INBOX) for one in channel.pending_messages(context))
+        return RPCResult(QueuedMessages(load_inbox(context).messages))
 
 
 def _record(context: Context, runtime: SessionRuntime) -> SessionRecord:
@@ -101,7 +96,7 @@ def _progress(context: Context) -> SessionProgress:
         status=status,
         turn_count=0 if record is None else record.turn_count,
         milestone=-1 if milestone is None else milestone,
-        queued_message_count=INBOX.size(context) + STEERING.size(context),
+        queued_message_count=len(load_inbox(context).messages),
         interrupts=tuple(sorted(interrupts, key=lambda one: (one.opened_at, one.interrupt_id))),
         turn_id=None if record is None or record.turn is None else record.turn.turn_id,
         last_turn_outcome=None if record is None else record.last_turn_outcome,

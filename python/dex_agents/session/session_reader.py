@@ -40,11 +40,12 @@ ValueT = TypeVar("ValueT")
 POLL_SECONDS: Final = 20.0
 """One long poll; a longer wait is made of several."""
 
+_SEARCH_PAGE: Final = 100
+
 _FIRST_EVENT_PAGE: Final = 4
 """Enough for a session whose latest turn is over: the turn's end is its newest event."""
 
 _EVENT_PAGE: Final = 64
-_SEARCH_PAGE: Final = 100
 _WAITING_STEPS: Final[Mapping[InterruptKind, str]] = {
     "approval": "AwaitToolApproval",
     "question": "AwaitQuestionAnswer",

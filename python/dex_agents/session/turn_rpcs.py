@@ -6,7 +6,7 @@ many callers exactly one takes effect, and its own repeat after a lost reply is 
 
 from __future__ import annotations
 
-from dex import Channel, Context, RPCResult, rpc
+from dex import Context, RPCResult, rpc
 
 from dex_agents import texts
 from dex_agents.session.command_replies import ALREADY_DONE, APPLIED, SESSION_CLOSING, invalid
@@ -19,10 +19,8 @@ from dex_agents.session.persistence import (
     PLAN,
     RECEIPTS,
     RECORD,
-    RUNNING_TURN,
     SETTINGS,
     STATUS,
-    STEERING,
     TOOL_DECISIONS,
     TURN_GATE,
     WAKE_UPS,
@@ -33,6 +31,7 @@ from dex_agents.session.persistence import (
     plan_receipt_id,
 )
 from dex_agents.session.runtime import SessionRuntime
+from dex_agents.session.steps.inbox import load_inbox
 from dex_agents.session.steps.turn_gate import is_cancelled
 from dex_agents.session.transitions.plans import approve_plan
 from dex_agents.wire.messages import QueuedMessage
@@ -47,7 +46,7 @@ from dex_agents.wire.rpc_values import (
 )
 from dex_agents.wire.sessions import AgentTurnState
 from dex_agents.wire.settings import SessionSettings
-from dex_agents.wire.signals import CancelledTurn, CommandReceipt, ToolDecision, WakeUp
+from dex_agents.wire.signals import CancelledTurn, CommandReceipt, InboxItem, ToolDecision, WakeUp
 
 __all__ = ["TurnRpcs"]
 
@@ -61,7 +60,7 @@ class TurnRpcs:
     @rpc
     def send_user_message(self, context: Context, input: SendUserMessageRequest) -> RPCResult[CommandReply]:
         """Accept a message; the receipt under its ID must be locked and loaded."""
-        return self._refuse(context, input) or self._accept(context, input, INBOX)
+        return self._refuse(context, input) or self._accept(context, input)
 
     @rpc(lock_attributes=(TURN_GATE.lock(),), load_attribute_maps=(INTERRUPTS,))
     def steer_user_message(self, context: Context, input: SendUserMessageRequest) -> RPCResult[CommandReply]:
@@ -76,7 +75,7 @@ class TurnRpcs:
         record = get_stored(RECORD, context)
         turn = None if record is None else record.turn
         if turn is None or is_cancelled(context, turn.number):
-            return self._accept(context, input, INBOX)
+            return self._accept(context, input)
         for key in INTERRUPTS.get_all_instance_keys(context):
             interrupt = INTERRUPTS.get(context, key)
             if interrupt.kind != "task":
@@ -84,15 +83,15 @@ class TurnRpcs:
                     context, map_instance(interrupt.tool_call_id), ToolDecision(steered=True)
                 )
                 INTERRUPTS.delete(context, key)
-        return self._accept(context, input, STEERING)
+        return self._accept(context, input, steering=True)
 
     @rpc(lock_attributes=(TURN_GATE.lock(),), load_channels=(INBOX,))
     def withdraw_message(self, context: Context, input: WithdrawMessageRequest) -> RPCResult[CommandReply]:
         """Take back a message that no turn has taken; the receipt under its ID must be loaded."""
         receipt = get_stored_instance(RECEIPTS, context, message_receipt_id(input.message_id))
-        for message in INBOX.pending_messages(context):
-            if message.value.message_id == input.message_id:
-                INBOX.delete(context, message.message_id)
+        for item in load_inbox(context).queued:
+            if item.value.message is not None and item.value.message.message_id == input.message_id:
+                INBOX.delete(context, item.message_id)
                 RECEIPTS.set(
                     context,
                     map_instance(message_receipt_id(input.message_id)),
@@ -120,7 +119,7 @@ class TurnRpcs:
         RECEIPTS.set(context, map_instance(receipt), CommandReceipt(input.request_id, self._runtime.clock()))
         text = texts.plan_approved(plan.revision)
         message = SendUserMessageRequest(input.request_id, text, input.request_id)
-        return self._accept(context, message, INBOX, approved_plan=plan.revision)
+        return self._accept(context, message, approved_plan=plan.revision)
 
     @rpc(lock_attributes=(SETTINGS.lock(),))
     def update_session_settings(
@@ -135,7 +134,7 @@ class TurnRpcs:
             SETTINGS.set(context, SessionSettings(input.settings, revision))
         return APPLIED
 
-    @rpc(lock_attributes=(TURN_GATE.lock(),), load_channels=(RUNNING_TURN,))
+    @rpc(lock_attributes=(TURN_GATE.lock(),), load_channels=(INBOX,))
     def cancel_turn(self, context: Context, input: CancelTurnRequest) -> RPCResult[CommandReply]:
         """End the running turn."""
         cancelled = get_stored(TURN_GATE, context)
@@ -150,7 +149,7 @@ class TurnRpcs:
             return ALREADY_DONE
         return self._begin_cancelling(context, turn, input.request_id)
 
-    @rpc(lock_attributes=(TURN_GATE.lock(),), load_channels=(RUNNING_TURN,))
+    @rpc(lock_attributes=(TURN_GATE.lock(),), load_channels=(INBOX,))
     def close_session(self, context: Context, input: CloseSessionRequest) -> RPCResult[CommandReply]:
         """End the session; a running turn is cancelled first."""
         if CLOSING.get(context):
@@ -178,22 +177,20 @@ class TurnRpcs:
         self,
         context: Context,
         input: SendUserMessageRequest,
-        channel: Channel[QueuedMessage],
         *,
+        steering: bool = False,
         approved_plan: int | None = None,
     ) -> RPCResult[CommandReply]:
         now = self._runtime.clock()
-        channel.publish(
-            context,
-            QueuedMessage(
-                input.message_id,
-                input.text,
-                now,
-                plan_mode=input.plan_mode,
-                steering=channel is STEERING,
-                approved_plan=approved_plan,
-            ),
+        message = QueuedMessage(
+            input.message_id,
+            input.text,
+            now,
+            plan_mode=input.plan_mode,
+            steering=steering,
+            approved_plan=approved_plan,
         )
+        INBOX.publish(context, InboxItem(message=message))
         WAKE_UPS.publish(context, WakeUp())
         STATUS.set(context, "running")
         receipt = map_instance(message_receipt_id(input.message_id))
@@ -204,8 +201,7 @@ class TurnRpcs:
         self, context: Context, turn: AgentTurnState, request_id: str
     ) -> RPCResult[CommandReply]:
         # The caller holds the lock of the gate, so no other turn can begin before this is committed.
-        for message in RUNNING_TURN.pending_messages(context):
-            RUNNING_TURN.delete(context, message.message_id)
+        load_inbox(context).end_turn(context)
         TURN_GATE.set(context, CancelledTurn(turn.number, request_id))
         return RPCResult(
             CommandReply("applied"),

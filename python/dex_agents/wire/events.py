@@ -45,9 +45,9 @@ class _Event(msgspec.Struct, frozen=True, kw_only=True, tag_field="type", omit_d
     Attributes:
         seq: Position among the events of its Step, from 1.
         turn_id: The turn, or `None` when the event belongs to the session as a whole.
-        response_index: For an event of a model call, its text deltas and what joins it: the response of the
-            turn that it gives, from 1. For the end of a turn: how many responses the turn has stored; what a
-            viewer was shown of later ones was lost.
+        response_index: For what a model call says and what joins it: the response of the turn that it gives,
+            from 1. For the end of a turn: how many responses the turn has stored; what a viewer was shown of
+            later ones was lost.
         attempt: The Step attempt that wrote it; a reader drops what a lower attempt of `step` wrote.
         step: The Step execution that wrote it.
         at: When.
@@ -107,9 +107,9 @@ class ModelCompleted(_Event, frozen=True, tag="model_completed"):
     """A model call ended.
 
     Attributes:
-        usage: What this call consumed.
-        text: The answer as it is stored, when the text deltas of this attempt gave another one or none;
-            `None` when they gave it.
+        usage: What this call consumed, and a summary before it that came to nothing.
+        text: The answer as it is stored, cut at `limits.MAX_EVENT_TEXT_BYTES`, when the text deltas of this
+            attempt gave another one or none; `None` when they gave it.
     """
 
     usage: AgentUsage
@@ -194,10 +194,12 @@ class ContextCompacted(_Event, frozen=True, tag="context_compacted"):
     Attributes:
         revision: Of the summary, from 1.
         covered_through: The sequence number of the last message that it covers.
+        usage: What the call that wrote it consumed.
     """
 
     revision: int
     covered_through: int
+    usage: AgentUsage = AgentUsage()
 
 
 class PlanUpdated(_Event, frozen=True, tag="plan_updated"):

@@ -6,14 +6,14 @@ from datetime import datetime
 
 import msgspec
 
+from dex_agents.wire.messages import QueuedMessage
 from dex_agents.wire.tool_calls import AgentToolCall, Answer, ToolApproval
 
 __all__ = [
     "CancelledTurn",
     "CommandReceipt",
-    "EarlierWrite",
     "FinishedToolCall",
-    "SettledOutcome",
+    "InboxItem",
     "ToolDecision",
     "WakeUp",
 ]
@@ -32,12 +32,12 @@ class CancelledTurn(msgspec.Struct, frozen=True):
 
 
 class ToolDecision(msgspec.Struct, frozen=True, omit_defaults=True):
-    """Ends what a call waits on.
+    """Ends what a call waits on; one without anything set says that the earlier write has succeeded.
 
     Attributes:
         approval: What a person decided about the call, or `None`.
         effective_arguments: The JSON text to run instead, when a person changed it.
-        failed_write_id: The earlier write because of which the question fell away.
+        failed_write_id: The earlier write that did not succeed, because of which this one will not run.
         answers: What a person answered, by question ID.
         steered: Whether a steering message ended the wait.
     """
@@ -49,24 +49,14 @@ class ToolDecision(msgspec.Struct, frozen=True, omit_defaults=True):
     steered: bool = False
 
 
-class EarlierWrite(msgspec.Struct, frozen=True, omit_defaults=True):
-    """Tells an ordered write how the one before it ended.
-
-    Attributes:
-        failed_write_id: The write that did not succeed, or `None` when all earlier ones did.
-    """
-
-    failed_write_id: str | None = None
-
-
-class FinishedToolCall(msgspec.Struct, frozen=True):
+class FinishedToolCall(msgspec.Struct, frozen=True, omit_defaults=True):
     """Counts one call of a response as final.
 
     Attributes:
         tool_call_id: The call.
     """
 
-    tool_call_id: str
+    tool_call_id: str = ""
 
 
 class CommandReceipt(msgspec.Struct, frozen=True):
@@ -81,14 +71,18 @@ class CommandReceipt(msgspec.Struct, frozen=True):
     accepted_at: datetime
 
 
-class SettledOutcome(msgspec.Struct, frozen=True):
-    """Tells the model, before its next call, that an outcome is known.
+class InboxItem(msgspec.Struct, frozen=True, omit_defaults=True):
+    """One thing in a session's inbox; the one field that is set says what.
 
     Attributes:
-        tool_call: The record as settled.
+        message: A message of the user.
+        settled: An outcome that is known now, for the model to learn before its next call.
+        running_turn: The token of the turn with this number: it is there while the turn runs.
     """
 
-    tool_call: AgentToolCall
+    message: QueuedMessage | None = None
+    settled: AgentToolCall | None = None
+    running_turn: int | None = None
 
 
 class WakeUp(msgspec.Struct, frozen=True):

@@ -84,6 +84,7 @@ async def test_a_single_attempt_that_was_killed_is_never_made_again(tmp_path: Pa
         assert len(stage.gate("f").arrivals) == 1
 
 
+@pytest.mark.requirement("engine-attempts")
 @pytest.mark.parametrize("kill", [restart_engine, restart_worker])
 async def test_the_second_of_two_attempts_is_made_and_no_third(tmp_path: Path, kill: Any) -> None:
     async with open_stage(tmp_path) as stage:

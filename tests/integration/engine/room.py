@@ -65,11 +65,11 @@ class Room:
         client: A client that knows the room's Flows.
     """
 
-    def __init__(self, folder: Path, flows: Sequence[dex.Flow[Any]]) -> None:
+    def __init__(self, folder: Path, flows: Sequence[dex.Flow[Any]], **options: Any) -> None:
         self.database = folder / "engine.db"
         self.address = f"unix:{folder}/engine.sock"
         self.registry = dex.Registry(list(flows), allow_async_handlers=True)
-        self.engine = LocalEngine(self.database, listen=self.address)
+        self.engine = LocalEngine(self.database, listen=self.address, **options)
         self.client = self.open_client()
 
     def open_client(self) -> dex.AsyncClient:
@@ -140,9 +140,11 @@ class Room:
 
 
 @contextlib.asynccontextmanager
-async def open_room(folder: Path, *flows: dex.Flow[Any], workers: int = 1) -> AsyncGenerator[Room]:
-    """Run an engine and Workers for every Flow given."""
-    room = Room(folder, flows)
+async def open_room(
+    folder: Path, *flows: dex.Flow[Any], workers: int = 1, **options: Any
+) -> AsyncGenerator[Room]:
+    """Run an engine, with options of its own, and Workers for every Flow given."""
+    room = Room(folder, flows, **options)
     async with contextlib.AsyncExitStack() as opened:
         await opened.enter_async_context(room.engine)
         opened.push_async_callback(room.client.close)

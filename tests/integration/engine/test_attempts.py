@@ -1,6 +1,8 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
+import sqlite3
 from datetime import timedelta
 from pathlib import Path
 
@@ -267,3 +269,75 @@ async def test_work_is_shared_without_losing_or_repeating_any(tmp_path: Path, wo
         ids = [f"flow-{number}" for number in range(60)]
         await asyncio.gather(*(room.run(flow, flow_id, "x") for flow_id in ids))
     assert Note.runs == dict.fromkeys(ids, 1)
+
+
+async def test_the_mark_of_a_limited_attempt_costs_no_commit_of_its_own(tmp_path: Path) -> None:
+    class Countdown(AsyncStep[int]):
+        def get_step_options(self) -> dex.StepOptions:
+            return dex.StepOptions(execute_retry=ONCE)
+
+        async def execute(self, context: dex.AsyncContext, input: int) -> dex.StepDecision:
+            return dex.go_to(Countdown, input - 1) if input > 1 else dex.graceful_complete(input)
+
+    class Chain(dex.Flow[int]):
+        def get_steps(self) -> dex.StepList[int]:
+            return dex.StepList[int].start_step(Countdown())
+
+    async def count_units(steps: int) -> int:
+        folder = tmp_path / str(steps)
+        folder.mkdir()
+        flow = Chain()
+        async with open_room(folder, flow) as room:
+            await room.run(flow, "f", steps)
+            path = room.database
+        with contextlib.closing(sqlite3.connect(path)) as connection:
+            (units,) = connection.execute("SELECT value FROM meta WHERE name = 'folded'").fetchone()
+        return int(units)
+
+    assert await count_units(9) - await count_units(4) == 5
+
+
+@pytest.mark.parametrize("drains", [True, False])
+async def test_a_stop_that_drains_lets_a_running_step_be_answered(tmp_path: Path, drains: bool) -> None:
+    running, gate = asyncio.Event(), asyncio.Event()
+
+    class Held(AsyncStep[str]):
+        def get_step_options(self) -> dex.StepOptions:
+            return dex.StepOptions(execute_retry=ONCE).on_execute_failure_proceed_to(Recover)
+
+        async def execute(self, context: dex.AsyncContext, input: str) -> dex.StepDecision:
+            running.set()
+            await gate.wait()
+            return dex.go_to(After, input)
+
+    class After(AsyncStep[str]):
+        async def execute(self, context: dex.AsyncContext, input: str) -> dex.StepDecision:
+            return dex.graceful_complete("answered")
+
+    class HeldFlow(dex.Flow[str]):
+        def get_steps(self) -> dex.StepList[str]:
+            return dex.StepList[str].start_step(Held()).other_steps(After(), Recover())
+
+    flow = HeldFlow()
+    drain = BOUND if drains else timedelta(0)
+    async with open_room(tmp_path, flow, drain=drain) as room:
+        await room.client.start_flow(flow, "f", "in")
+        await running.wait()
+        stopping = asyncio.create_task(room.engine.stop())
+        if drains:
+            # The engine still serves, but hands out no more.
+            assert await room.client.health_check()
+            gate.set()
+        await stopping
+        gate.set()
+        await room.engine.start()
+        async with asyncio.timeout(BOUND.total_seconds()):
+            while True:
+                with contextlib.suppress(dex.DexServiceError):
+                    result = await room.client.wait_for_flow("f", BOUND)
+                    break
+                await asyncio.sleep(0.01)
+        expected = (
+            "answered" if drains else "in: the engine ended while the attempt was running (EngineRestarted)"
+        )
+        assert result.single_output(str) == expected

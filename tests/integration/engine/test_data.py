@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import contextlib
 from pathlib import Path
 
 import dex
@@ -239,3 +240,58 @@ async def test_a_search_key_cannot_change_its_type(tmp_path: Path) -> None:
 def test_every_method_of_the_service_is_registered() -> None:
     methods = {name for name in vars(pb_grpc.FlowServiceServicer) if not name.startswith("_")}
     assert methods == set(pb.DESCRIPTOR.services_by_name["FlowService"].methods_by_name)
+
+
+@pytest.mark.requirement("engine-strangers")
+@pytest.mark.parametrize("method", ["StartFlow", "InvokeRPC", "WaitForFlow", "LoadBlobs", "WriteStream"])
+async def test_bytes_that_are_no_message_are_refused(tmp_path: Path, method: str) -> None:
+    async with open_room(tmp_path, workers=0) as room, grpc.aio.insecure_channel(room.address) as channel:
+        call: grpc.aio.UnaryUnaryMultiCallable[bytes, bytes] = channel.unary_unary(
+            f"/dex.FlowService/{method}"
+        )
+        with pytest.raises(grpc.aio.AioRpcError, match="not a message of this method") as caught:
+            await call(b"\xff\xff\xff")
+        assert caught.value.code() is grpc.StatusCode.INVALID_ARGUMENT
+
+
+@pytest.mark.parametrize(
+    ("frames", "problem"),
+    [
+        ([b"\xff\xff"], "the bytes are not a frame"),
+        ([b""], "the first one must be a registration"),
+        (
+            [pb.PollWorkerTaskRequest(pong=pb.PollWorkerTaskPong()).SerializeToString()],
+            "must be a registration",
+        ),
+        (
+            [pb.PollWorkerTaskRequest(register=pb.PollWorkerTaskRegister(queue="q")).SerializeToString()],
+            "queue and app_worker_id must not be empty",
+        ),
+        (
+            [
+                pb.PollWorkerTaskRequest(
+                    register=pb.PollWorkerTaskRegister(queue="q", app_worker_id="w")
+                ).SerializeToString(),
+                b"\xff\xff",
+            ],
+            "the bytes are not a frame",
+        ),
+    ],
+)
+async def test_a_worker_that_sends_nonsense_is_cut_off(
+    tmp_path: Path, frames: list[bytes], problem: str
+) -> None:
+    async with open_room(tmp_path, workers=0) as room, grpc.aio.insecure_channel(room.address) as channel:
+        poll: grpc.aio.StreamStreamMultiCallable[bytes, bytes] = channel.stream_stream(
+            "/dex.WorkerTaskService/PollWorkerTask"
+        )
+        call = poll()
+        for frame in frames:
+            await call.write(frame)
+        with contextlib.suppress(grpc.aio.AioRpcError):
+            # A status comes behind the messages before it.
+            while await call.read():
+                pass
+        assert await call.code() is grpc.StatusCode.INVALID_ARGUMENT
+        assert problem in str(await call.details())
+        assert await room.client.health_check()

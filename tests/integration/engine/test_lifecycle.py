@@ -16,7 +16,7 @@ import pytest
 
 from dex_agents.engine import LocalEngine
 from dex_agents.errors import EngineAddressError, EngineDatabaseError, EngineError, EngineInUseError
-from tests.integration.engine.room import open_room
+from tests.integration.engine.room import AsyncStep, open_room
 
 
 class Empty(dex.Flow[None]):
@@ -133,15 +133,39 @@ async def test_a_file_of_another_kind_is_refused(tmp_path: Path) -> None:
         await LocalEngine(path).start()
 
 
-async def test_damaged_state_is_reported_at_the_start(tmp_path: Path) -> None:
-    async with open_room(tmp_path, flow, workers=0) as room:
-        await room.client.start_flow(flow, "f", None)
-    connection = sqlite3.connect(room.database)
-    connection.execute("UPDATE run SET config = x'ffff'")
-    connection.commit()
-    connection.close()
+class Work(AsyncStep[None]):
+    async def execute(self, context: dex.AsyncContext, input: None) -> dex.StepDecision:
+        return dex.graceful_complete()
+
+
+class Active(dex.Flow[None]):
+    def get_steps(self) -> dex.StepList[None]:
+        return dex.StepList[None].start_step(Work())
+
+
+def damage_runs(path: Path) -> None:
+    with contextlib.closing(sqlite3.connect(path, isolation_level=None)) as connection:
+        connection.execute("UPDATE run SET config = x'ffff'")
+
+
+async def test_damaged_state_that_is_needed_at_the_start_is_reported_then(tmp_path: Path) -> None:
+    active = Active()
+    async with open_room(tmp_path, active, workers=0) as room:
+        await room.client.start_flow(active, "f", None)
+    damage_runs(room.database)
     with pytest.raises(EngineDatabaseError, match="damaged"):
         await LocalEngine(room.database).start()
+
+
+async def test_damaged_state_of_an_idle_run_is_reported_when_it_is_needed(tmp_path: Path) -> None:
+    async with open_room(tmp_path, flow, workers=0) as room:
+        await room.client.start_flow(flow, "f", None)
+    damage_runs(room.database)
+    async with open_room(tmp_path, flow, workers=0) as room:
+        with pytest.raises(dex.DexServiceError, match="the database is damaged") as caught:
+            await room.client.stop_flow("f")
+        assert caught.value.code is grpc.StatusCode.DATA_LOSS
+        await room.client.start_flow(flow, "other", None)
 
 
 async def test_an_engine_that_cannot_write_stops_instead_of_going_on_from_memory(tmp_path: Path) -> None:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import asyncio
+from collections.abc import Awaitable, Callable
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +17,7 @@ from dex_agents import (
     CompactionPolicy,
     ContextCompacted,
     FrameworkMessage,
+    InvalidInputError,
     texts,
 )
 from dex_agents.builtin_loop import (
@@ -33,6 +35,7 @@ from dex_agents.builtin_loop import (
 from dex_agents.wire.events import TurnCompletedEvent
 from dex_agents.wire.tool_calls import ToolEffect
 from tests.integration.session.desk import ask, build_flow, serve
+from tests.oracles.session_view import SessionView, show_snapshot
 
 POLICY = CompactionPolicy(context_window_tokens=1_000)
 LONG = "Lorem ipsum dolor sit amet, consectetur adipiscing elit, sed do eiusmod tempor. " * 8
@@ -49,7 +52,7 @@ class SummarisingModel:
 
     def __init__(
         self,
-        answer: Callable[[ModelRequest], ScriptedModelReply] | None = None,
+        answer: Callable[[ModelRequest], ScriptedModelReply | Awaitable[ScriptedModelReply]] | None = None,
         summarise: Callable[[ModelRequest], ScriptedModelReply] | None = None,
     ) -> None:
         self._answer = answer or self._answer_at_length
@@ -57,7 +60,7 @@ class SummarisingModel:
         self.turns: list[ModelRequest] = []
         self.summaries: list[ModelRequest] = []
 
-    def __call__(self, request: ModelRequest) -> ScriptedModelReply:
+    def __call__(self, request: ModelRequest) -> ScriptedModelReply | Awaitable[ScriptedModelReply]:
         if request.instructions == texts.CONTEXT_SUMMARY_INSTRUCTIONS:
             self.summaries.append(request)
             return self._summarise(request)
@@ -94,6 +97,29 @@ async def _talk(client: AgentSessionClient, *questions: str) -> None:
     await client.start_session("s")
     for question in questions:
         await ask(client, "s", question)
+
+
+@pytest.mark.parametrize("summary", ["what was said", " "])
+async def test_viewers_are_told_of_summaries_and_of_what_they_consumed(tmp_path: Path, summary: str) -> None:
+    spent = AgentUsage(output_tokens=7)
+    model = SummarisingModel(
+        lambda _: ScriptedModelReply(text=f"answer. {LONG}", usage=spent),
+        lambda _: ScriptedModelReply(text=summary, usage=spent),
+    )
+    begin = SessionView()
+    async with serve(tmp_path / "a.db", build_flow([look], model, compaction=POLICY)) as client:
+        await _talk(client, *(f"question {n}" for n in range(1, 7)))
+        middle = await client.get_agent_snapshot("s")
+        latest = SessionView(middle)
+        await ask(client, "s", "the last one")
+        await client.close_session("s")
+        async for event in client.events("s"):
+            begin.take(event)
+        async for event in client.events("s", since=middle):
+            latest.take(event)
+        snapshot = await client.get_agent_snapshot("s")
+    assert model.summaries
+    assert begin.screen == latest.screen == show_snapshot(snapshot)
 
 
 @pytest.mark.requirement("compaction")
@@ -287,6 +313,40 @@ async def test_a_model_call_that_fails_behind_a_summary_does_not_summarise_again
     assert len(model.summaries) == 1
 
 
+@pytest.mark.requirement("compaction-cut")
+@pytest.mark.parametrize("ending", ["fails", "is cancelled"])
+async def test_a_turn_that_was_cut_and_could_not_be_finished_leaves_each_call_one_result(
+    tmp_path: Path, ending: str
+) -> None:
+    entered, never = asyncio.Event(), asyncio.Event()
+
+    async def twelve_rounds(request: ModelRequest) -> ScriptedModelReply:
+        if len(model.turns) <= 12:
+            return ScriptedModelReply(tool_calls=(ScriptedToolCall("look", {"n": len(model.turns)}),))
+        if ending == "fails":
+            raise ConnectionError("no more")
+        entered.set()
+        await never.wait()
+        return ScriptedModelReply(text="too late")
+
+    model = SummarisingModel(twelve_rounds)
+    async with serve(tmp_path / "a.db", build_flow([look], model, compaction=POLICY)) as client:
+        await client.start_session("s", first_message="look twelve times")
+        if ending == "is cancelled":
+            await asyncio.wait_for(entered.wait(), 30)
+            assert await client.cancel_turn("s")
+        progress = await client.wait_for_idle("s")
+        snapshot = await client.get_agent_snapshot("s")
+
+    assert progress.last_turn_outcome == ("failed" if ending == "fails" else "cancelled")
+    assert snapshot.context_summary is not None
+    assert len(snapshot.tool_calls) == 12
+    results = [one.tool_call_id for one in snapshot.messages if one.role == "tool"]
+    assert sorted(str(one) for one in results) == sorted(call.tool_call_id for call in snapshot.tool_calls)
+    assert snapshot.messages[-1].role == "note"
+    assert not any(one.text == "too late" for one in snapshot.messages)
+
+
 class _OlderRunner(BuiltinLoopAgentRunner):
     """Stores a lone surrogate, as a version without healing did."""
 
@@ -318,3 +378,9 @@ def test_a_policy_needs_a_runner_that_can_compact() -> None:
     with pytest.raises(TypeError, match="estimate_input_tokens"):
         AgentSessionFlow(runner, "Desk", AgentSessionOptions(compaction=POLICY))
     AgentSessionFlow(runner, "Desk")
+
+
+def test_something_that_is_no_policy_is_refused_by_name() -> None:
+    not_a_policy: Any = {"context_window_tokens": 1_000}
+    with pytest.raises(InvalidInputError, match="compaction"):
+        AgentSessionOptions(compaction=not_a_policy)

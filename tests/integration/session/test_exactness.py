@@ -48,9 +48,9 @@ from dex_agents.builtin_loop import (
 from dex_agents.engine import LocalEngine
 from dex_agents.session.blob_cache import FetchingBlobCache
 from dex_agents.session.persistence import (
+    INBOX,
     INTERRUPTS,
     RECEIPTS,
-    RUNNING_TURN,
     TOOL_CALLS,
     TURN_GATE,
     map_instance,
@@ -168,7 +168,7 @@ class _GatedFlow(AgentSessionFlow):
         super().__init__(BuiltinLoopAgentRunner(definition), "Desk")
         self.decided, self.may_commit = asyncio.Event(), asyncio.Event()
 
-    @rpc(lock_attributes=(TURN_GATE.lock(),), load_channels=(RUNNING_TURN,))
+    @rpc(lock_attributes=(TURN_GATE.lock(),), load_channels=(INBOX,))
     async def cancel_turn(  # pyright: ignore[reportIncompatibleMethodOverride]
         self, context: Context, input: CancelTurnRequest
     ) -> RPCResult[CommandReply]:

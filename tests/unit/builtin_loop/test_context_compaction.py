@@ -109,6 +109,14 @@ def test_as_much_stays_as_fits() -> None:
     assert cuts[0] != cuts[-1]
 
 
+def test_a_summary_that_would_free_next_to_nothing_is_not_asked_for() -> None:
+    messages = _stored(
+        build_user_text_message("hi"), _output(text="hello"), build_user_text_message("word " * 900)
+    )
+    assert choose_cut(messages, 100, model=MODEL, context_window_tokens=200) == 2
+    assert choose_cut(messages, 100, model=MODEL, context_window_tokens=1_000) is None
+
+
 def test_what_is_too_long_for_one_summary_is_summarised_in_parts() -> None:
     messages = _stored(
         *(

@@ -99,7 +99,7 @@ class Conversation:
         for message in new_messages:
             self.messages.append(
                 AgentMessage(
-                    sequence=len(self.messages) + 1,
+                    sequence=self.messages[-1].sequence + 1 if self.messages else 1,
                     turn_id=self.turn_id,
                     stored_at=NOW,
                     **msgspec.structs.asdict(message),
@@ -127,11 +127,15 @@ class Conversation:
     async def run_model(self, attempt: int = 1) -> AgentTurnOutcome:
         """Run one model step and commit what it led to."""
         outcome = await self.runner.run_model_step(self.build_turn(attempt))
+        self.commit(outcome)
+        return outcome
+
+    def commit(self, outcome: AgentTurnOutcome) -> None:
+        """Store what a model step led to."""
         self.store(outcome.new_messages)
         if isinstance(outcome, ToolCallsRequested):
             self.framework_run_state = outcome.framework_run_state
             self.calls.extend(_record(call, self.turn_id) for call in outcome.tool_calls)
-        return outcome
 
     async def ask_for_tools(self) -> ToolCallsRequested:
         outcome = await self.run_model()

@@ -29,12 +29,12 @@ class Stage:
         self.dispatcher = Dispatcher(self, self._call_when_durable)
         self.run = new_run()
 
-    def prepare_task(self, task: Task) -> tuple[pb.PollWorkerTaskResponse, int] | None:
+    def prepare_task(self, task: Task) -> tuple[bytes, int] | None:
         if task.is_withdrawn:
             return None
         response = pb.PollWorkerTaskResponse()
         response.task.task_id = task.task_id
-        return response, 1
+        return response.SerializeToString(), 1
 
     def note_timeout(self, task: Task, reason: TimeoutReason) -> None:
         self.late.append((task, reason))
@@ -54,7 +54,8 @@ class Stage:
         self.written[name] = []
         register = pb.PollWorkerTaskRegister(queue=queue, app_worker_id=worker, flow_types=types)
 
-        def write(frame: pb.PollWorkerTaskResponse) -> None:
+        def write(message: bytes) -> None:
+            frame = pb.PollWorkerTaskResponse.FromString(message)
             self.written[name].append(frame)
             if frame.WhichOneof("frame") == "task":
                 self.sent.append(f"{self.names[frame.task.task_id]}>{name}")
@@ -266,3 +267,20 @@ async def test_a_step_that_every_worker_declined_as_unknown_is_given_up() -> Non
     stage.dispatcher.resubmit(task)
     stage.dispatcher.sweep(now + 11)
     assert stage.undeliverable == [task]
+
+
+async def test_a_task_that_is_withdrawn_before_it_is_durable_never_leaves() -> None:
+    stage = Stage()
+    stage.open("first")
+    stage.open("spare")
+    stage.step("a")
+    stage.not_durable = []
+    unwanted = stage.step("b")
+    stage.dispatcher.withdraw(unwanted)
+    for call in stage.not_durable:
+        call()
+    stage.not_durable = None
+    assert stage.sent == ["a>first"]
+    assert not stage.is_acknowledged("spare")
+    stage.step("c")
+    assert stage.sent == ["a>first", "c>spare"]

@@ -190,7 +190,7 @@ def test_forced_completion_cancels_everything_else() -> None:
     a, b = run.executions.values()
     unit = execute(run, decide(close=pb.CLOSE_DECISION_TYPE_FORCE_COMPLETE, output="done"), a)
     assert run.status == pb.FLOW_STATUS_COMPLETED
-    assert unit.ended == [b]
+    assert unit.ended == [(run, b)]
     assert run.closed_at == NOW
 
 
@@ -225,7 +225,7 @@ def test_cancellation_spares_the_deciding_step_and_what_it_starts() -> None:
     execute(run, decide(movement("A", skipping()), movement("A"), movement("B")))
     first, second, _ = run.executions.values()
     unit = execute(run, decide(movement("A"), cancel=["A"]), first)
-    assert unit.ended == [second]
+    assert unit.ended == [(run, second)]
     assert active(run) == ["B-1", "A-3"]
 
 
@@ -235,7 +235,7 @@ def test_sibling_cancellation_stays_within_one_origin() -> None:
     a, b, other = run.executions.values()
     execute(run, decide(movement("B")), other)
     unit = execute(run, decide(cancel_siblings=["B"]), a)
-    assert unit.ended == [b]
+    assert unit.ended == [(run, b)]
     assert active(run) == ["B-2"]
 
 
@@ -409,7 +409,11 @@ def test_a_stop_closes_the_run_and_ends_its_executions(stop_type: pb.StopType, s
     execution = only(run)
     unit = new_unit()
     apply_stop(run, stop_type, "enough", unit, NOW)
-    assert (run.status, run.error_message, unit.ended) == (status, "enough", [execution])
+    assert (run.status, run.error_message, unit.ended) == (
+        status,
+        "enough",
+        [(run, execution)],
+    )
 
 
 @pytest.mark.parametrize(

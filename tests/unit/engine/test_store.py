@@ -153,7 +153,9 @@ def test_everything_about_an_open_run_is_read_back(writer: StoreWriter, path: st
     writer.fold()
 
     reader = StoreReader(path)
-    (read,) = reader.load_running()
+    (read,) = reader.load_runs([1])
+    assert reader.load_active() == []
+    assert reader.load_instants() == {(1, 0): NOW + 60, (1, 1): NOW + 9}
     reader.close()
     # The joined fragments are a cache and are built when somebody asks.
     run.plain_fragment = read.plain_fragment = None
@@ -185,7 +187,7 @@ def test_a_marked_attempt_is_read_back_as_marked(writer: StoreWriter, path: str)
     append(writer, unit)
     writer.fold()
     reader = StoreReader(path)
-    found = only(reader.load_running()[0])
+    found = only(reader.load_active()[0])
     reader.close()
     assert (found.attempt, found.is_started, found.due_at) == (2, True, NOW + 1)
 
@@ -283,7 +285,7 @@ def test_a_newer_schema_is_refused_with_both_versions(path: str) -> None:
     connection = connect(path, "full")
     connection.execute("PRAGMA user_version=7")
     connection.close()
-    with pytest.raises(EngineDatabaseError, match=r"schema version 7.*reads up to 1"):
+    with pytest.raises(EngineDatabaseError, match=r"schema version 7.*reads up to 2"):
         StoreWriter(path, "full")
 
 

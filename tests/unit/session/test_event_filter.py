@@ -167,7 +167,14 @@ def test_the_begin_of_a_turn_and_its_message_are_held_from_then_on(turn: int, he
         assert EventFilter(RUNNING).holds(_at(event, turn)) is held
 
 
-@pytest.mark.parametrize("event", [SessionClosed(), UserMessageEvent(message_id="m", text="unanswered")])
+@pytest.mark.parametrize(
+    "event",
+    [
+        SessionClosed(),
+        UserMessageEvent(message_id="m", text="unanswered"),
+        ToolCallCompleted(tool_call=_call("succeeded", settled=True)),
+    ],
+)
 def test_what_the_end_of_the_session_tells_is_held_when_it_is_closed(event: AgentEvent) -> None:
     assert EventFilter(CLOSED).holds(event)
     assert not EventFilter(OVER).holds(event)

@@ -92,6 +92,7 @@ def _cover(record: SessionRecord, stored: dict[int, MessageChunk], cut: int) -> 
     messages = [
         one for key in chunks for one in stored[key].messages if one.sequence > record.covered_through
     ]
+    record = msgspec.structs.replace(record, turn=turn)
     view = TurnView(record=record, turn=turn, messages=messages, tool_calls=(), chunks=chunks)
     return compact_context(view, cut, "summary", NOW).record
 

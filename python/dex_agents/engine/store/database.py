@@ -13,8 +13,9 @@ from typing import Literal
 
 from dex_agents.errors import EngineDatabaseError
 
-SCHEMA_VERSION = 1
-"""Version of `schema.sql`. Migrations are numbered SQL files and go forward only."""
+SCHEMA_VERSION = 2
+"""Version of the newest migration. `schema.sql` is version 1; `migrations/0002.sql` leads from there to
+version 2, and so on. They go forward only."""
 
 APPLICATION_ID = 0x44584147
 """`DXAG`: tells a database of ours from any other SQLite file."""
@@ -71,6 +72,28 @@ def connect(path: str, synchronous: Synchronous) -> sqlite3.Connection:
         raise EngineDatabaseError(path, f"the file cannot be used as a database: {error}") from error
 
 
+def inspect_database(path: str) -> int:
+    """Return the schema version of a database without changing anything.
+
+    Raises:
+        EngineDatabaseError: There is no file, it is not a database of ours, or it is of a newer version.
+    """
+    if not Path(path).exists():
+        raise EngineDatabaseError(path, "there is no such file")
+    try:
+        connection = sqlite3.connect(f"file:{path}?mode=ro", uri=True, timeout=BUSY_TIMEOUT_SECONDS)
+        try:
+            _judge(path, connection)
+            version: int = connection.execute("PRAGMA user_version").fetchone()[0]
+        finally:
+            connection.close()
+    except sqlite3.Error as error:
+        raise EngineDatabaseError(path, f"the file cannot be used as a database: {error}") from error
+    if not version:
+        raise EngineDatabaseError(path, "the file is an empty database")
+    return version
+
+
 def connect_reader(path: str) -> sqlite3.Connection:
     """Open a second connection that only reads.
 
@@ -79,6 +102,18 @@ def connect_reader(path: str) -> sqlite3.Connection:
     """
     connection = _connect(path)
     connection.execute("PRAGMA query_only=ON")
+    return connection
+
+
+def connect_checkpointer(path: str, synchronous: Synchronous) -> sqlite3.Connection:
+    """Open a further connection that copies the log of a database that is open already.
+
+    Raises:
+        sqlite3.Error: The file cannot be opened.
+    """
+    connection = _connect(path)
+    connection.execute(f"PRAGMA synchronous={synchronous.upper()}")
+    connection.execute("PRAGMA wal_autocheckpoint=0")
     return connection
 
 
@@ -120,12 +155,28 @@ def _configure(path: str, connection: sqlite3.Connection, synchronous: Synchrono
     (tables,) = connection.execute("SELECT count(*) FROM sqlite_master").fetchone()
     if not tables:
         _create(connection)
+    _migrate(connection)
 
 
 def _create(connection: sqlite3.Connection) -> None:
-    schema = resources.files("dex_agents.engine.store").joinpath("schema.sql").read_text()
     connection.executescript(
-        f"BEGIN IMMEDIATE;{schema}"
+        f"BEGIN IMMEDIATE;{_read_sql('schema.sql')}"
         f"INSERT INTO meta VALUES ('database_id', '{secrets.token_hex(4)}'), ('folded', '0');"
-        f"PRAGMA application_id={APPLICATION_ID};PRAGMA user_version={SCHEMA_VERSION};COMMIT;"
+        f"PRAGMA application_id={APPLICATION_ID};PRAGMA user_version=1;COMMIT;"
     )
+
+
+def _migrate(connection: sqlite3.Connection) -> None:
+    """Bring the tables to the present version, each step as a whole or not at all."""
+    (version,) = connection.execute("PRAGMA user_version").fetchone()
+    for following in range(version + 1, SCHEMA_VERSION + 1):
+        script = _read_sql(f"migrations/{following:04}.sql")
+        try:
+            connection.executescript(f"BEGIN IMMEDIATE;{script}PRAGMA user_version={following};COMMIT;")
+        except sqlite3.Error:
+            connection.rollback()
+            raise
+
+
+def _read_sql(name: str) -> str:
+    return resources.files("dex_agents.engine.store").joinpath(name).read_text(encoding="utf-8")

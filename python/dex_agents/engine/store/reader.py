@@ -9,12 +9,13 @@ for a fold before a search.
 from __future__ import annotations
 
 from collections import deque
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import cast
 
 from dex.dexpb import dex_pb2 as pb
 
-from dex_agents.engine.journal import decode_locals, decode_timers
+from dex_agents.engine.journal import NO_TIMERS, decode_locals, decode_timers
 from dex_agents.engine.state import (
     MESSAGE_COUNTER,
     IndexEntry,
@@ -24,7 +25,7 @@ from dex_agents.engine.state import (
     TimerState,
 )
 from dex_agents.engine.store.database import connect_reader
-from dex_agents.engine.values import BlobKind
+from dex_agents.engine.values import BlobKind, read_blob_id
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,6 +93,23 @@ class FoundRun:
     position: str | int | float | None
 
 
+@dataclass(frozen=True, slots=True)
+class Counts:
+    """What a database holds.
+
+    Attributes:
+        open_runs: Runs that are open.
+        closed_runs: Runs that are closed.
+        waiting: Waiting executions by Step type.
+        database_bytes: Size of the file.
+    """
+
+    open_runs: int
+    closed_runs: int
+    waiting: dict[str, int]
+    database_bytes: int
+
+
 _RUN_COLUMNS = (
     "run, run_id, flow_id, flow_type, request_id, started_at, config, timeout_at, timeout_policy,"
     " timeout_options, status, closed_at, error_type, error_message, is_completing"
@@ -113,9 +131,54 @@ class StoreReader:
         """Close the connection."""
         self._connection.close()
 
-    def load_running(self) -> list[Run]:
-        """Return every open run, oldest first."""
-        return self._load("status = 1", ())
+    def load_active(self) -> list[Run]:
+        """Return every open run in which an attempt is due or running, oldest first."""
+        return self._load(
+            "status = 1 AND run IN (SELECT s.run FROM step s LEFT JOIN step_progress p USING (run, number)"
+            " WHERE p.phase IS NOT 'waiting')",
+            (),
+        )
+
+    def load_runs(self, numbers: Sequence[int]) -> list[Run]:
+        """Return the runs with some numbers, as far as they exist, oldest first."""
+        return self._load(f"run IN ({', '.join('?' * len(numbers))})", tuple(numbers))
+
+    def load_closed_before(self, instant: float, limit: int) -> list[int]:
+        """Return the numbers of runs that closed before a Unix time, the longest closed first."""
+        rows = self._connection.execute(
+            "SELECT run FROM run WHERE closed_at IS NOT NULL AND closed_at < ? ORDER BY closed_at LIMIT ?",
+            (instant, limit),
+        )
+        return [number for (number,) in rows]
+
+    def count(self) -> Counts:
+        """Count what the database holds."""
+        statuses = dict(self._connection.execute("SELECT status = 1, count(*) FROM run GROUP BY 1"))
+        waiting = dict(
+            self._connection.execute(
+                "SELECT s.step_type, count(*) FROM step s JOIN step_progress p USING (run, number)"
+                " WHERE p.phase = 'waiting' GROUP BY 1 ORDER BY 1"
+            )
+        )
+        size = self._scalar("PRAGMA page_count") * self._scalar("PRAGMA page_size")
+        return Counts(statuses.get(1, 0), statuses.get(0, 0), waiting, size)
+
+    def load_instants(self) -> dict[tuple[int, int], float]:
+        """Return the next instant of every open run (as execution 0) and of every execution that waits."""
+        instants = {
+            (run, 0): timeout_at
+            for run, timeout_at in self._connection.execute(
+                "SELECT run, timeout_at FROM run WHERE status = 1 AND timeout_at IS NOT NULL"
+            )
+        }
+        for run, number, encoded in self._connection.execute(
+            "SELECT run, number, timers FROM step_progress WHERE phase = 'waiting' AND timers <> ?",
+            (NO_TIMERS,),
+        ):
+            pending = [timer.fire_at for timer in _read_timers(encoded) if not timer.is_over]
+            if pending:
+                instants[run, number] = min(pending)
+        return instants
 
     def load_latest(self, flow_id: str) -> Run | None:
         """Return the latest run of a Flow ID."""
@@ -141,6 +204,13 @@ class StoreReader:
             "SELECT payload FROM blob WHERE number = ? AND kind = ?", (number, kind)
         ).fetchone()
         return None if row is None else row[0]
+
+    def has_blob(self, kind: BlobKind, number: int) -> bool:
+        """Tell whether there is a blob of this kind."""
+        row = self._connection.execute(
+            "SELECT 1 FROM blob WHERE number = ? AND kind = ?", (number, kind)
+        ).fetchone()
+        return row is not None
 
     def load_streams(self) -> list[StreamRow]:
         """Return every stream."""
@@ -197,7 +267,7 @@ class StoreReader:
         value: int = self._connection.execute(statement).fetchone()[0]
         return value
 
-    def _load(self, condition: str, arguments: tuple[str, ...]) -> list[Run]:
+    def _load(self, condition: str, arguments: tuple[str | int, ...]) -> list[Run]:
         # A fold may happen between two statements: one snapshot for all tables.
         self._connection.execute("BEGIN")
         try:
@@ -205,7 +275,7 @@ class StoreReader:
         finally:
             self._connection.rollback()
 
-    def _load_in_snapshot(self, condition: str, arguments: tuple[str, ...]) -> list[Run]:
+    def _load_in_snapshot(self, condition: str, arguments: tuple[str | int, ...]) -> list[Run]:
         rows = self._connection.execute(
             f"SELECT {_RUN_COLUMNS} FROM run WHERE {condition} ORDER BY run",
             arguments,
@@ -237,16 +307,20 @@ class StoreReader:
         self._load_steps(runs, scope, arguments)
         return list(runs.values())
 
-    def _load_data(self, runs: dict[int, Run], scope: str, arguments: tuple[str, ...]) -> None:
+    def _load_data(self, runs: dict[int, Run], scope: str, arguments: tuple[str | int, ...]) -> None:
         select = self._connection.execute
         for table, is_secret in (("attribute", False), ("secret_attribute", True)):
             for number, key, value in select(f"SELECT run, key, value FROM {table} WHERE {scope}", arguments):
                 runs[number].put_attribute(key, pb.Value.FromString(value), is_secret=is_secret)
-        for number, key, attribute, rows in select(
-            f"SELECT run, key, attribute, max(position) + 1 FROM index_value WHERE {scope} GROUP BY run, key",
+        for number, key, position, attribute, shown in select(
+            f"SELECT run, key, position, attribute, value FROM index_value WHERE {scope} ORDER BY position",
             arguments,
         ):
-            runs[number].indexes[key] = IndexEntry(attribute, rows)
+            if position == 0:
+                blob_id = read_blob_id(pb.Value.FromString(shown))
+                runs[number].indexes[key] = IndexEntry(attribute, 1, blob_id)
+            else:
+                runs[number].indexes[key].rows = position + 1
         for number, channel, sequence, message_id, value in select(
             f"SELECT run, channel, sequence, message_id, value FROM channel_message WHERE {scope}"
             " ORDER BY run, channel, sequence",
@@ -260,7 +334,7 @@ class StoreReader:
         ):
             runs[number].outputs.append(pb.StepCompletionOutput.FromString(output))
 
-    def _load_steps(self, runs: dict[int, Run], scope: str, arguments: tuple[str, ...]) -> None:
+    def _load_steps(self, runs: dict[int, Run], scope: str, arguments: tuple[str | int, ...]) -> None:
         select = self._connection.execute
         for number, name, value in select(f"SELECT run, name, value FROM counter WHERE {scope}", arguments):
             if name == MESSAGE_COUNTER:
@@ -293,12 +367,15 @@ class StoreReader:
             execution.is_started = bool(row[4])
             execution.first_attempt_at, execution.due_at = row[5], row[6]
             execution.condition = None if row[7] is None else pb.WaitingCondition.FromString(row[7])
-            execution.timers = [TimerState(fire_at, status) for fire_at, status in _timers(row[8])]
+            execution.timers = _read_timers(row[8])
             execution.step_locals = {local.key: local for local in decode_locals(row[9])}
             execution.results = None if row[10] is None else pb.ConditionResults.FromString(row[10])
             execution.heartbeat = None if row[11] is None else pb.Value.FromString(row[11])
             execution.has_progress_row = True
 
 
-def _timers(encoded: bytes) -> list[tuple[float, pb.InternalTimerStatus]]:
-    return [(fire_at, cast("pb.InternalTimerStatus", status)) for fire_at, status in decode_timers(encoded)]
+def _read_timers(encoded: bytes) -> list[TimerState]:
+    return [
+        TimerState(fire_at, cast("pb.InternalTimerStatus", status))
+        for fire_at, status in decode_timers(encoded)
+    ]

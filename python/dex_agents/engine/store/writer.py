@@ -9,8 +9,9 @@ the journal rows it consumed are still there.
 
 from __future__ import annotations
 
+import contextlib
 import sqlite3
-from collections.abc import Sequence
+from collections.abc import Generator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -26,6 +27,9 @@ MAX_ROWS_PER_STATEMENT = 64
 
 PURGE_WAIT_MILLISECONDS = 50
 """How long emptying the log waits for readers, and commits with it."""
+
+GARBAGE_BATCH = 64
+"""Blobs deleted at a time: each may be many megabytes, and commits wait meanwhile."""
 
 TRIM_BATCH = 1024
 """Stream messages examined at a time when a stream is over its capacity."""
@@ -49,6 +53,7 @@ class StoreWriter:
 
     Attributes:
         path: The database file.
+        synchronous: Whether commits survive a loss of power.
         database_id: Eight hexadecimal digits, random for each database.
         last_sequence: Journal sequence of the last committed unit.
         last_blob: Highest blob number in use.
@@ -62,7 +67,7 @@ class StoreWriter:
             EngineDatabaseError: The file is unusable or damaged.
         """
         self.path = path
-        self._synchronous: Synchronous = synchronous
+        self.synchronous: Synchronous = synchronous
         self._connection = connect(path, synchronous)
         self._pending: dict[tuple[int, Cells], Cells | None] = {}
         self._group_sizes: dict[int, int] = {}
@@ -71,7 +76,9 @@ class StoreWriter:
             self.database_id = self._read_meta("database_id")
             self._folded = int(self._read_meta("folded"))
             self.last_sequence = self._folded
-            self.last_blob: int = self._scalar("SELECT coalesce(max(number), 0) FROM blob")
+            self.last_blob = max(
+                self._scalar("SELECT coalesce(max(number), 0) FROM blob"), int(self._read_meta("last_blob"))
+            )
             self._load_journal()
             self.fold()
         except (sqlite3.Error, msgspec.DecodeError, ValueError, TypeError, LookupError) as error:
@@ -117,27 +124,36 @@ class StoreWriter:
         """
         if not self.backlog:
             return Folded(self._folded)
-        is_full = self._synchronous == "full"
-        if is_full:
-            self._connection.execute("PRAGMA synchronous=NORMAL")
-        self._connection.execute("BEGIN IMMEDIATE")
-        try:
+        with self._unsynced():
             trimmed = self._apply_pending()
             self._connection.execute("DELETE FROM journal WHERE sequence <= ?", (self.last_sequence,))
             self._connection.execute(
                 "UPDATE meta SET value = ? WHERE name = 'folded'", (str(self.last_sequence),)
             )
-            self._connection.execute("COMMIT")
-        except BaseException:
-            self._connection.rollback()
-            raise
-        finally:
-            if is_full:
-                self._connection.execute("PRAGMA synchronous=FULL")
         self._pending = {}
         self.backlog = 0
         self._folded = self.last_sequence
         return Folded(self._folded, trimmed)
+
+    def collect_garbage(self, now: float) -> int:
+        """Delete some of the blobs that nothing refers to any more, and return how many.
+
+        Raises:
+            sqlite3.Error: None was deleted.
+        """
+        due = self._connection.execute(
+            "SELECT number FROM garbage WHERE due_at <= ? ORDER BY due_at LIMIT ?", (now, GARBAGE_BATCH)
+        ).fetchall()
+        if not due:
+            return 0
+        with self._unsynced():
+            self._connection.execute(
+                "UPDATE meta SET value = max(CAST(value AS INTEGER), ?) WHERE name = 'last_blob'",
+                (max(number for (number,) in due),),
+            )
+            self._connection.executemany("DELETE FROM blob WHERE number = ?", due)
+            self._connection.executemany("DELETE FROM garbage WHERE number = ?", due)
+        return len(due)
 
     @property
     def log_bytes(self) -> int:
@@ -175,10 +191,29 @@ class StoreWriter:
         """Close the connection; what is not folded waits in the journal for the next start."""
         self._connection.close()
 
+    @contextlib.contextmanager
+    def _unsynced(self) -> Generator[None]:
+        """Make one transaction of what can be done again if it does not survive a loss of power."""
+        is_full = self.synchronous == "full"
+        if is_full:
+            self._connection.execute("PRAGMA synchronous=NORMAL")
+        self._connection.execute("BEGIN IMMEDIATE")
+        try:
+            yield
+            self._connection.execute("COMMIT")
+        except BaseException:
+            self._connection.rollback()
+            raise
+        finally:
+            if is_full:
+                self._connection.execute("PRAGMA synchronous=FULL")
+
     def _load_journal(self) -> None:
         for sequence, row in self._connection.execute(
             "SELECT sequence, operations FROM journal ORDER BY sequence"
         ):
+            if sequence != self.last_sequence + 1:
+                raise ValueError(f"the journal lacks the units between {self.last_sequence} and {sequence}")
             operations = decode_operations(row)
             for table, key, columns in operations:
                 shape = SHAPES[Table(table)]
@@ -206,6 +241,10 @@ class StoreWriter:
             self._connection.executemany(_DELETES[Table(table)], rows)
         for table, rows in puts.items():
             self._connection.executemany(_PUTS[Table(table)], rows)
+        if Table.STREAM in deletes:
+            # The messages of a stream go with it: naming each of them would be the reader's work.
+            self._connection.executemany("DELETE FROM stream_message WHERE stream = ?", deletes[Table.STREAM])
+            self._group_sizes.clear()
         return self._trim_streams(puts.get(Table.STREAM_MESSAGE, ()))
 
     def _trim_streams(self, messages: Sequence[Cells]) -> dict[int, int]:

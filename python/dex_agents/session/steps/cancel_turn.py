@@ -20,7 +20,8 @@ from dex_agents.session.state import TurnView
 from dex_agents.session.steps.closing_messages import closing_messages
 from dex_agents.session.steps.commit import commit_change
 from dex_agents.session.steps.event_stream import step_events
-from dex_agents.session.steps.joining import load_steering
+from dex_agents.session.steps.inbox import load_inbox
+from dex_agents.session.steps.joining import build_steering
 from dex_agents.session.steps.remote_tasks import cancel_remote_task
 from dex_agents.session.steps.session_step import SessionStep
 from dex_agents.session.steps.turn_loading import load_record, load_tool_call, load_turn
@@ -69,11 +70,11 @@ class CancelTurn(SessionStep[TurnStepInput]):
         before = load_turn(context, input.turn_number)
         if before is None:
             return dead_end()
-        still_running = any(call.status == "running" for call in before.tool_calls)
-        if still_running and not input.is_grace_over:
+        if not input.is_grace_over:
             # A result may be on its way. None comes after this commit, so the next execution sees the truth.
+            _drop_signals(context)
             again = go_to_many(self._graph.cancel_turn(before.turn, is_grace_over=True))
-            return again.with_canceling_steps(*self._graph.tool_steps)
+            return again.with_canceling_steps(*self._graph.tool_steps, *self._graph.steps_of_a_turn)
         for call in before.tool_calls:
             if not call.is_final:
                 await cancel_remote_task(self._runtime, context, call)
@@ -83,19 +84,23 @@ class CancelTurn(SessionStep[TurnStepInput]):
         now = self._runtime.clock()
         after = cancelled_tool_calls(before, now)
         closing = closing_messages(self._runtime, after, texts.TURN_CANCELLED_NOTE)
-        steering = load_steering(context, self._runtime.runner)
+        inbox = load_inbox(context)
+        steering = build_steering(inbox, self._runtime.runner)
         change = cancel_turn(before, after, closing, now, joining=steering.messages)
-        steering.take(context)
         turn = before.turn
         with step_events(context, self._runtime, turn.turn_id, turn.response_index) as events:
             # They would have joined the next model call: a snapshot of the turn does not hold them yet.
             for event in steering.events:
                 events.write(msgspec.structs.replace(event, response_index=turn.response_index + 1))
             events.write_all(change.events)
-        for channels in _TURN_CHANNELS:
-            for instance in channels.get_all_instance_keys(context):
-                for message in channels.pending_messages(context, instance):
-                    channels.delete(context, instance, message.message_id)
-        record = commit_change(context, change, loaded_messages=before.messages)
-        decision = self._graph.follow(change, record)
-        return decision.with_canceling_steps(*self._graph.tool_steps, *self._graph.steps_of_a_turn)
+        left = inbox.take_joining(context, settled=False)
+        record = commit_change(context, change, loaded_messages=before.messages, inbox=left)
+        return self._graph.follow(change, record)
+
+
+def _drop_signals(context: AsyncContext) -> None:
+    """Remove what was said to Steps that are stopped now; only who said it matters, never what."""
+    for channels in _TURN_CHANNELS:
+        for instance in channels.get_all_instance_keys(context):
+            for message in channels.pending_messages(context, instance):
+                channels.delete(context, instance, message.message_id)

@@ -4,28 +4,27 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterable, Sequence
+from typing import Final
 
 import msgspec
 from dex import Context
 
 from dex_agents.session.persistence import (
     CONTEXT_SUMMARY,
-    INBOX,
     INTERRUPTS,
     LATEST_SUMMARY,
     MESSAGES,
     MILESTONE,
     PLAN,
     RECORD,
-    RUNNING_TURN,
     STATUS,
-    STEERING,
     TOOL_CALLS,
     chunk_instance,
     get_stored,
     map_instance,
 )
 from dex_agents.session.state import SessionChange
+from dex_agents.session.steps.inbox import Inbox
 from dex_agents.session.transitions.messages import ChunkPlan, plan_chunks, plan_joined_chunks
 from dex_agents.wire.interrupts import AgentInterrupt
 from dex_agents.wire.messages import AgentMessage
@@ -41,11 +40,15 @@ __all__ = [
 ]
 
 
+_EMPTY_INBOX: Final = Inbox()
+
+
 def commit_change(
     context: Context,
     change: SessionChange,
     *,
     loaded_messages: Sequence[AgentMessage] | None = None,
+    inbox: Inbox = _EMPTY_INBOX,
 ) -> SessionRecord:
     """Write a change; it becomes durable with the Step's result, whole or not at all.
 
@@ -54,6 +57,7 @@ def commit_change(
         change: What to write.
         loaded_messages: The messages that the model reads, when the Step has them: then small chunks may be
             joined.
+        inbox: What is left in the inbox; needed where a turn ends.
 
     Returns:
         The session's record as it is written; what follows is built from it.
@@ -75,11 +79,10 @@ def commit_change(
     if change.plan is not None:
         PLAN.set(context, change.plan)
     if change.ends_turn:
-        for message in RUNNING_TURN.pending_messages(context):
-            RUNNING_TURN.delete(context, message.message_id)
+        inbox.end_turn(context)
     RECORD.set(context, record)
     # With a message in the inbox the next turn is certain: a session that is never idle is never called so.
-    queued = change.ends_turn and (INBOX.size(context) > 0 or STEERING.size(context) > 0)
+    queued = change.ends_turn and len(inbox.waits_for_turn) > 0
     STATUS.set(context, "running" if queued else change.status)
     write_tool_calls(context, change.tool_calls)
     for interrupt in change.opened_interrupts:

@@ -52,6 +52,10 @@ class StepEvents:
         self._timer: asyncio.TimerHandle | None = None
         self._closed = False
 
+    def begin_response(self, response_index: int) -> None:
+        """Let what is written from now on belong to a response of the turn that is not stored yet."""
+        self._response_index = response_index
+
     def write(self, event: AgentEvent) -> None:
         """Write one event; texts beyond `limits.MAX_EVENT_TEXT_BYTES` are cut in it."""
         if self._closed:

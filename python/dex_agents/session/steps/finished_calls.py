@@ -16,12 +16,11 @@ from dex_agents.session.steps.commit import close_interrupts, write_tool_calls
 from dex_agents.session.steps.turn_gate import is_cancelled
 from dex_agents.session.steps.turn_loading import load_record
 from dex_agents.session.transitions.interrupts import interrupt_id
-from dex_agents.wire.sessions import AgentTurnState
-from dex_agents.wire.signals import EarlierWrite, FinishedToolCall, ToolDecision
+from dex_agents.wire.signals import FinishedToolCall, ToolDecision
 from dex_agents.wire.step_inputs import ToolStepInput
 from dex_agents.wire.tool_calls import AgentToolCall
 
-__all__ = ["drop_reports", "finish_call"]
+__all__ = ["finish_call", "report_finished_call"]
 
 
 def finish_call(
@@ -45,27 +44,24 @@ def finish_call(
         failed_write_id: For a skipped write: the one because of which it was skipped.
     """
     write_tool_calls(context, (call,))
-    FINISHED_CALLS.publish(
-        context,
-        response_instance(step.turn_number, step.response_index),
-        FinishedToolCall(call.tool_call_id),
-    )
     if step.next_write_id is not None:
         _tell_next_write(context, step.next_write_id, call, failed_write_id)
-    if not step.is_alone or is_cancelled(context, step.turn_number):
-        # The join goes on, or the Step that ends the turn.
-        return dead_end()
     record = load_record(context)
-    if record.turn is None or record.turn.number != step.turn_number:
-        return dead_end()
-    return go_to_many(graph.call_model(record))
+    is_running = record.turn is not None and record.turn.number == step.turn_number
+    if step.is_alone and is_running and not is_cancelled(context, step.turn_number):
+        return go_to_many(graph.call_model(record))
+    # The join takes the report, or the Step that ends the turn.
+    report_finished_call(context, step.turn_number, step.response_index, call.tool_call_id)
+    return dead_end()
 
 
-def drop_reports(context: AsyncContext, turn: AgentTurnState) -> None:
-    """Remove the report of a call that was alone in its response, in the commit of what follows it."""
-    instance = response_instance(turn.number, turn.response_index)
-    for message in FINISHED_CALLS.pending_messages(context, instance) if turn.waiting_call_ids else ():
-        FINISHED_CALLS.delete(context, instance, message.message_id)
+def report_finished_call(
+    context: AsyncContext, turn_number: int, response_index: int, tool_call_id: str
+) -> None:
+    """Tell who waits for the calls of a response that one of them is final."""
+    FINISHED_CALLS.publish(
+        context, response_instance(turn_number, response_index), FinishedToolCall(tool_call_id)
+    )
 
 
 def _tell_next_write(
@@ -73,11 +69,11 @@ def _tell_next_write(
 ) -> None:
     following = map_instance(next_write_id)
     if call.status == "succeeded":
-        EARLIER_WRITES.publish(context, following, EarlierWrite())
+        EARLIER_WRITES.publish(context, following, ToolDecision())
     else:
         # The next write waits for a person or for this one; whichever it is, it need not wait any more.
         failed = failed_write_id or call.tool_call_id
-        EARLIER_WRITES.publish(context, following, EarlierWrite(failed_write_id=failed))
+        EARLIER_WRITES.publish(context, following, ToolDecision(failed_write_id=failed))
         TOOL_DECISIONS.publish(context, following, ToolDecision(failed_write_id=failed))
         # Nothing is left to decide, so an answer that comes before that wait has ended must not be accepted.
         close_interrupts(context, (interrupt_id("approval", next_write_id),))

@@ -19,10 +19,7 @@ from dex_agents.session.persistence import (
     INBOX,
     PLAN,
     RECORD,
-    RUNNING_TURN,
-    SETTLED_OUTCOMES,
     STATUS,
-    STEERING,
     TURN_GATE,
     WAKE_UPS,
     get_stored,
@@ -30,13 +27,14 @@ from dex_agents.session.persistence import (
 from dex_agents.session.runtime import SessionRuntime
 from dex_agents.session.steps.commit import commit_change, raise_milestone
 from dex_agents.session.steps.event_stream import step_events
+from dex_agents.session.steps.inbox import load_inbox
 from dex_agents.session.steps.session_step import SessionStep
 from dex_agents.session.steps.turn_loading import load_record
 from dex_agents.session.transitions.closing import close_session, summarize_session
 from dex_agents.session.transitions.turns import begin_turn
 from dex_agents.wire.messages import QueuedMessage
 from dex_agents.wire.sessions import SessionRecord
-from dex_agents.wire.signals import WakeUp
+from dex_agents.wire.signals import InboxItem
 from dex_agents.wire.step_inputs import IdleStepInput, SessionStepInput
 
 __all__ = ["AwaitUserMessage", "CloseSession", "StartSession"]
@@ -76,7 +74,7 @@ class StartSession(SessionStep[SessionStepInput]):
         if CLOSING.get(context):
             # The wake-up of the command that closes is there; the message is stored as unanswered.
             RECORD.set(context, record)
-            INBOX.publish(context, message)
+            INBOX.publish(context, InboxItem(message=message))
             return go_to_many(self._graph.await_user_message())
         return _take(self._runtime, self._graph, context, record, message)
 
@@ -101,12 +99,10 @@ class AwaitUserMessage(SessionStep[IdleStepInput]):
         """End the session, take the oldest message, or wait again."""
         if CLOSING.get(context):
             return go_to_many(self._graph.close_session())
-        # A steering message that its turn did not take was meant to be read before anything queued.
-        for channel in (STEERING, INBOX):
-            pending = channel.pending_messages(context)
-            if pending:
-                channel.delete(context, pending[0].message_id)
-                return _take(self._runtime, self._graph, context, load_record(context), pending[0].value)
+        for item in load_inbox(context).waits_for_turn:
+            if item.value.message is not None:
+                INBOX.delete(context, item.message_id)
+                return _take(self._runtime, self._graph, context, load_record(context), item.value.message)
         return go_to_many(self._graph.await_user_message())
 
 
@@ -125,23 +121,23 @@ class CloseSession(SessionStep[IdleStepInput]):
     async def execute(self, context: AsyncContext, input: IdleStepInput) -> StepDecision:
         """Store what nobody will answer, and complete."""
         runner = self._runtime.runner
-        pending = [one.value for channel in (STEERING, INBOX) for one in channel.pending_messages(context)]
-        pending.sort(key=lambda message: message.accepted_at)
+        inbox = load_inbox(context)
         change = close_session(
             load_record(context),
-            [(message, runner.build_user_message(message.text)) for message in pending],
+            [
+                (message, runner.build_user_message(message.text))
+                for message in sorted(inbox.messages, key=lambda message: message.accepted_at)
+            ],
             runner.build_user_message(texts.SESSION_CLOSED_NOTE),
             self._runtime.clock(),
-            settled=[one.value.tool_call for one in SETTLED_OUTCOMES.pending_messages(context)],
+            settled=[item.value.settled for item in inbox.settled if item.value.settled is not None],
         )
-        for channel in (STEERING, INBOX):
-            for one in channel.pending_messages(context):
-                channel.delete(context, one.message_id)
+        inbox.take_all(context)
         commit_change(context, change)
         with step_events(context, self._runtime, None) as events:
             events.write_all(change.events)
         return force_complete_if_channels_empty(
-            summarize_session(change.record), self._graph.close_session(), INBOX, STEERING
+            summarize_session(change.record), self._graph.close_session(), INBOX
         )
 
 
@@ -157,5 +153,5 @@ def _take(
     with step_events(context, runtime, change.running_turn.turn_id) as events:
         events.write_all(change.events)
     record = commit_change(context, change)
-    RUNNING_TURN.publish(context, WakeUp())
+    INBOX.publish(context, InboxItem(running_turn=change.running_turn.number))
     return graph.follow(change, record)

@@ -19,6 +19,7 @@ from dex_agents.session.runtime import SessionRuntime
 from dex_agents.session.spend import SpendCheck, SpendRefused
 from dex_agents.session.state import SessionChange, TurnView
 from dex_agents.session.transitions.context import add_model_usage
+from dex_agents.wire.events import AgentEvent, ContextCompacted, ModelCompleted
 from dex_agents.wire.spend import ModelCallPurpose, SpendReport
 from dex_agents.wire.usage import AgentUsage, ModelUsage, add_agent_usage, empty_agent_usage
 
@@ -127,7 +128,15 @@ class PaidCalls:
                 input_token_anchor=record.input_token_anchor if anchor is None else anchor,
                 unreported_spend=tuple(self._unreported[-MAX_UNREPORTED_SPEND:]),
             ),
+            events=tuple(self._with_summary_usage(event) for event in change.events),
         )
+
+    def _with_summary_usage(self, event: AgentEvent) -> AgentEvent:
+        match event:
+            case ContextCompacted() | ModelCompleted():
+                return msgspec.structs.replace(event, usage=add_agent_usage(event.usage, self._summary_usage))
+            case _:
+                return event
 
     async def _report_again(self) -> None:
         self._unreported = [report for report in self._unreported if not await self._deliver(report)]

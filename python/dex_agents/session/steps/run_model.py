@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dex import AsyncContext, Context, StepDecision, Wait, dead_end, go_to_many
 
 from dex_agents import texts
-from dex_agents.errors import RunnerContractError
+from dex_agents.errors import ModelCallError, RunnerContractError
 from dex_agents.runner.outcomes import AgentTurnOutcome, ToolCallsRequested, TurnCompleted, TurnContinued
 from dex_agents.runner.turn_context import AgentTurnContext
 from dex_agents.session.flow_graph import FlowGraph
@@ -18,9 +18,10 @@ from dex_agents.session.steps.closing_messages import closing_messages
 from dex_agents.session.steps.commit import commit_change
 from dex_agents.session.steps.compact_context import ContextKeeper
 from dex_agents.session.steps.event_stream import StepEvents, step_events
-from dex_agents.session.steps.failures import describe_failure
-from dex_agents.session.steps.finished_calls import drop_reports
-from dex_agents.session.steps.joining import Joining, load_joining
+from dex_agents.session.steps.failures import describe_failure, name_retry_time
+from dex_agents.session.steps.finished_calls import report_finished_call
+from dex_agents.session.steps.inbox import load_inbox
+from dex_agents.session.steps.joining import Joining, build_joining
 from dex_agents.session.steps.liveness import heartbeats
 from dex_agents.session.steps.paid_calls import PaidCalls
 from dex_agents.session.steps.session_step import SessionStep
@@ -48,7 +49,8 @@ class RunModel(SessionStep[TurnStepInput]):
         Built from committed state and from what was accepted to join the turn, so an attempt that is lost is
         repeated: the same call, at most `limits.MAX_MODEL_CALL_ATTEMPTS` times. Its answer, the records of
         the calls it asks for, and the Steps that run them are one commit. A summary is a commit too, and
-        another `RunModel` follows it, which takes what joins.
+        another `RunModel` follows it, which takes what joins. Where a provider says when to come back, the
+        next attempt is made then.
     """
 
     def __init__(self, runtime: SessionRuntime, graph: FlowGraph) -> None:
@@ -58,20 +60,33 @@ class RunModel(SessionStep[TurnStepInput]):
 
     async def execute(self, context: AsyncContext, input: TurnStepInput) -> StepDecision:
         """Call the model and follow what it says."""
+        try:
+            return await self._call_model(context, input)
+        except ModelCallError as error:
+            later = name_retry_time(error)
+            if later is None:
+                raise
+            # Out here, since a context manager cannot carry the SDK's error: its class is frozen.
+            raise later from error
+
+    async def _call_model(self, context: AsyncContext, input: TurnStepInput) -> StepDecision:
         view = load_turn(context, input.turn_number)
         if view is None or view.turn.response_index != input.response_index:
             return dead_end()
         if is_cancelled(context, input.turn_number):
-            # A tool call that ended while its turn was being cancelled has led here.
+            # A call that ended while its turn was being cancelled has led here: the turn's end waits for it.
+            for tool_call_id in view.turn.waiting_call_ids:
+                report_finished_call(context, input.turn_number, input.response_index, tool_call_id)
             return dead_end()
-        joining = load_joining(context, self._runtime.runner)
+        inbox = load_inbox(context)
+        joining = build_joining(inbox, self._runtime.runner)
         settings = get_stored(SETTINGS, context)
-        with step_events(context, self._runtime, view.turn.turn_id, view.turn.response_index + 1) as events:
+        with step_events(context, self._runtime, view.turn.turn_id, view.turn.response_index) as events:
             async with heartbeats(context):
-                change = await self._think(context, view, joining, settings, events)
+                change, has_joined = await self._think(context, view, joining, settings, events)
             events.write_all(change.events)
-        drop_reports(context, view.turn)
-        record = commit_change(context, change, loaded_messages=view.messages)
+        left = inbox.take_joining(context, settled=True) if has_joined else inbox
+        record = commit_change(context, change, loaded_messages=view.messages, inbox=left)
         return self._graph.follow(change, record)
 
     async def _think(
@@ -81,16 +96,18 @@ class RunModel(SessionStep[TurnStepInput]):
         joining: Joining,
         settings: SessionSettings | None,
         events: StepEvents,
-    ) -> SessionChange:
+    ) -> tuple[SessionChange, bool]:
+        """Return what follows, and whether what joins has been read."""
         turn = self._turn_context(context, view, joining.messages, settings, events)
         paid = PaidCalls(self._runtime, context, view, turn)
         keeper = ContextKeeper(self._runtime, view, turn, paid)
         change = await keeper.make_room()
         if change is not None:
-            return paid.finish(change)
+            return paid.finish(change), False
         refusal = await paid.ask("answer", keeper.estimated_tokens)
         if refusal is not None:
-            return paid.finish(keeper.fail(refusal))
+            return paid.finish(keeper.fail(refusal)), False
+        events.begin_response(view.turn.response_index + 1)
         events.write_all(joining.events)
         if settings is not None and settings.revision != view.record.settings_revision:
             events.write(SettingsUpdated(revision=settings.revision))
@@ -106,8 +123,7 @@ class RunModel(SessionStep[TurnStepInput]):
             joining=joining.messages,
             streamed_text=events.streamed_text,
         )
-        joining.take(context)
-        return paid.finish(change, outcome.input_token_anchor)
+        return paid.finish(change, outcome.input_token_anchor), True
 
     def _turn_context(
         self,
@@ -194,8 +210,7 @@ class FailTurn(SessionStep[TurnStepInput]):
         change = fail_turn(view, closing, error, self._runtime.clock())
         with step_events(context, self._runtime, view.turn.turn_id, view.turn.response_index) as events:
             events.write_all(change.events)
-        drop_reports(context, view.turn)
-        record = commit_change(context, change, loaded_messages=view.messages)
+        record = commit_change(context, change, loaded_messages=view.messages, inbox=load_inbox(context))
         return self._graph.follow(change, record)
 
 

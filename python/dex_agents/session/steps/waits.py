@@ -17,7 +17,6 @@ from dex import AsyncContext, ChannelMap, Context, StepDecision, Timer, Wait, de
 from dex_agents.session.flow_graph import FlowGraph
 from dex_agents.session.persistence import (
     EARLIER_WRITES,
-    STEERING,
     TOOL_DECISIONS,
     map_instance,
 )
@@ -25,6 +24,7 @@ from dex_agents.session.runtime import SessionRuntime
 from dex_agents.session.steps.commit import close_interrupts, open_interrupt, write_tool_calls
 from dex_agents.session.steps.event_stream import step_events
 from dex_agents.session.steps.finished_calls import finish_call
+from dex_agents.session.steps.inbox import load_inbox
 from dex_agents.session.steps.remote_tasks import cancel_remote_task
 from dex_agents.session.steps.session_step import SessionStep
 from dex_agents.session.steps.turn_gate import is_cancelled
@@ -57,7 +57,7 @@ class _InterruptStep(SessionStep[ToolStepInput]):
 
     def wait_for(self, context: Context, input: ToolStepInput) -> Wait:
         """Wait until the interrupt ends."""
-        if is_cancelled(context, input.turn_number) or STEERING.size(context) > 0:
+        if is_cancelled(context, input.turn_number) or load_inbox(context).steering:
             return Wait.skip_immediately()
         decision = TOOL_DECISIONS.for_one(map_instance(input.tool_call_id))
         if input.until is None:
@@ -75,7 +75,8 @@ class _InterruptStep(SessionStep[ToolStepInput]):
         decision = _take_decision(context, input.tool_call_id)
         if decision is None and is_cancelled(context, input.turn_number):
             end = InterruptEnd(cancel_tool_call(call, self._runtime.clock()), "final")
-        elif decision is None and not context.has_timer_fired() and STEERING.size(context) > 0:
+        elif decision is None and not context.has_timer_fired():
+            # Nothing but a steering message lets the wait be over at once.
             decision = ToolDecision(steered=True)
             end = self._end(call, input, decision)
         else:
@@ -197,14 +198,20 @@ class AwaitEarlierWrite(SessionStep[ToolStepInput]):
 
 
 def _take_decision(context: AsyncContext, tool_call_id: str) -> ToolDecision | None:
-    # An answer that came in just as the time did counts: the person was told that it does.
+    # An answer that came in just as the time did counts: the person was told that it does. What the earlier
+    # write has said is looked at too: what is loaded of two Channels may come in each other's place.
     instance = map_instance(tool_call_id)
     decisions = list(TOOL_DECISIONS.results(context, instance))
+    was_told = bool(decisions)
     for message in TOOL_DECISIONS.pending_messages(context, instance):
         TOOL_DECISIONS.delete(context, instance, message.message_id)
         decisions.append(message.value)
+        was_told = True
+    if not was_told:
+        return None
+    decisions += [message.value for message in EARLIER_WRITES.pending_messages(context, instance)]
     answered = (one for one in decisions if one.approval is not None or one.answers is not None)
-    return next(answered, decisions[0] if decisions else None)
+    return next(answered, next((one for one in decisions if one != ToolDecision()), None))
 
 
 def _drop_pending(context: AsyncContext, channels: ChannelMap[Any], instance: str) -> None:

@@ -11,6 +11,7 @@ from dex_agents.codecs.unicode_text import cut_to_bytes, replace_lone_surrogates
 from dex_agents.errors import RunnerContractError
 from dex_agents.limits import MAX_CONTEXT_SUMMARY_BYTES
 from dex_agents.session.state import CallModel, SessionChange, TurnView
+from dex_agents.session.transitions.turn_moves import SESSION_STATUSES, find_turn_phase, move_turn
 from dex_agents.wire.context import ContextSummary
 from dex_agents.wire.events import ContextCompacted
 from dex_agents.wire.messages import AgentMessage
@@ -50,6 +51,7 @@ def compact_context(view: TurnView, cut: int, text: str, now: datetime) -> Sessi
             `limits.MAX_CONTEXT_SUMMARY_BYTES`.
         now: The time of the commit.
     """
+    phase = move_turn(find_turn_phase(view.record, view.tool_calls), "compact")
     answered = {message.tool_call_id for message in covered_messages(view, cut) if message.role == "tool"}
     turn = msgspec.structs.replace(
         view.turn, tool_call_ids=tuple(one for one in view.turn.tool_call_ids if one not in answered)
@@ -70,7 +72,7 @@ def compact_context(view: TurnView, cut: int, text: str, now: datetime) -> Sessi
             chunks=chunks,
             open_chunks=tuple(key for key in view.record.open_chunks if key in chunks),
         ),
-        status="running",
+        status=SESSION_STATUSES[phase],
         next_step=CallModel(),
         events=(ContextCompacted(turn_id=turn.turn_id, revision=summary.revision, covered_through=cut),),
         context_summary=summary,

@@ -75,8 +75,6 @@ class EventFilter:
         match event:
             case TurnStarted():
                 return _number(event) <= self._turn_count
-            case UserMessageEvent() if event.turn_id is None:
-                return self._is_closed
             case (
                 UserMessageEvent()
                 | ModelStarted()
@@ -103,10 +101,10 @@ class EventFilter:
                 if event.tool_call is None:
                     return self._is_final(event, interrupt_tool_call_id(event.interrupt_id))
                 return self._has_reached(event, event.tool_call)
-            case PlanUpdated():
-                return self._plan is not None and _plan_stage(event.plan) <= _plan_stage(self._plan)
             case ContextCompacted():
                 return event.revision <= self._summary_revision
+            case PlanUpdated():
+                return self._plan is not None and _plan_stage(event.plan) <= _plan_stage(self._plan)
             case TurnCompletedEvent() | TurnFailed() | TurnCancelled():
                 return self._is_over(event)
             case SessionClosed():
@@ -129,12 +127,15 @@ class EventFilter:
         return is_answer and _number(event) == self._turn_count
 
     def _is_over(self, event: AgentEvent) -> bool:
+        if event.turn_id is None:
+            # Told with the end of the session.
+            return self._is_closed
         number = _number(event)
         return number < self._turn_count or (number == self._turn_count and not self._is_running)
 
     def _has_response(self, event: AgentEvent) -> bool:
-        if self._is_over(event):
-            return True
+        if event.turn_id is None or self._is_over(event):
+            return self._is_over(event)
         return _number(event) == self._turn_count and event.response_index <= self._response_index
 
     def _is_past(self, event: AgentEvent, tool_call_id: str, stage: _Stage) -> bool:

@@ -26,6 +26,7 @@ from dex_agents.wire.signals import ToolDecision
 from dex_agents.wire.tool_calls import AgentToolCall, Answer, ToolCallStatus
 
 __all__ = [
+    "INTERRUPT_KINDS",
     "InterruptEnd",
     "build_interrupt",
     "end_approval",
@@ -37,12 +38,13 @@ __all__ = [
     "require_answers",
 ]
 
-_KINDS: Final[Mapping[ToolCallStatus, InterruptKind]] = {
+INTERRUPT_KINDS: Final[Mapping[ToolCallStatus, InterruptKind]] = {
     "waiting_for_approval": "approval",
     "waiting_for_answer": "question",
     "waiting_for_time": "wait",
     "polling": "task",
 }
+"""The statuses in which a call waits, and what for: while it has one of them, it has one open interrupt."""
 
 
 @dataclass(frozen=True)
@@ -70,7 +72,7 @@ def interrupt_tool_call_id(identifier: str) -> str:
 
 def open_interrupt_id(call: AgentToolCall) -> str | None:
     """Return the ID of what a call waits on now, or `None`."""
-    kind = _KINDS.get(call.status)
+    kind = INTERRUPT_KINDS.get(call.status)
     if kind is None:
         return None
     # A task that asked a person and goes on is waited on anew.
@@ -97,7 +99,7 @@ def build_interrupt(
         until: For `waiting_for_time`: when the wait is over.
         reason: For `waiting_for_time`: why the model waits.
     """
-    kind = _KINDS[call.status]
+    kind = INTERRUPT_KINDS[call.status]
     return AgentInterrupt(
         interrupt_id=open_interrupt_id(call) or "",
         kind=kind,

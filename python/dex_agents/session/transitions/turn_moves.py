@@ -15,6 +15,7 @@ TurnPhase = Literal["idle", "calling_model", "running_tools", "cancelling", "clo
 
 TurnMove = Literal[
     "take_message",
+    "compact",
     "answer",
     "give_up",
     "continue",
@@ -26,9 +27,10 @@ TurnMove = Literal[
     "end_cancelled",
     "close",
 ]
-"""`answer` and `give_up`: the runner ends the turn, with an answer or with a `turn_error`. `continue`: the
-model is called again. `refuse_calls`: every call of the response is final at once. `finish_calls`: every call
-has its final record. `fail`: the model call failed for good."""
+"""`compact`: a summary takes the place of earlier messages before the model is called. `answer` and
+`give_up`: the runner ends the turn, with an answer or with a `turn_error`. `continue`: the model is called
+again. `refuse_calls`: every call of the response is final at once. `finish_calls`: every call has its final
+record. `fail`: the turn ends without the answer of a model."""
 
 TURN_MOVES: Final[Mapping[TurnPhase, Mapping[TurnMove, TurnPhase]]] = {
     "idle": {
@@ -36,6 +38,7 @@ TURN_MOVES: Final[Mapping[TurnPhase, Mapping[TurnMove, TurnPhase]]] = {
         "close": "closed",
     },
     "calling_model": {
+        "compact": "calling_model",
         "answer": "idle",
         "give_up": "idle",
         "continue": "calling_model",
