@@ -92,6 +92,7 @@ async def _serve(files: AgentFiles, config: AgentConfig, linger: float) -> None:
     folders = SessionFolders()
     flow = build_flow(config, folders.find)
     engine = LocalEngine(files.database, listen=f"unix:{files.engine_socket}")
+    files.make_socket_folder()
     await _start_engine(engine)
     try:
         async with (
@@ -106,6 +107,8 @@ async def _serve(files: AgentFiles, config: AgentConfig, linger: float) -> None:
             await host.wait_for_end(worker.wait_until_stopped, linger)
             _LOGGER.info("ends")
     finally:
+        # While the database is still ours: the next host makes sockets of its own at once.
+        files.remove_sockets()
         await engine.stop()
 
 
