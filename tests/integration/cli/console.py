@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
 import os
 import re
@@ -13,6 +14,8 @@ from pathlib import Path
 from typing import Any, cast
 
 import pexpect
+
+from dex_agents.testing import poll_until
 
 BOUND = 60.0
 """Seconds for anything that is waited for."""
@@ -91,6 +94,11 @@ class Console:
                 output, talk = process.communicate()
                 raise AssertionError(f"{arguments} did not end\n{output}\n{talk}") from None
         return subprocess.CompletedProcess(arguments, process.returncode, output, talk)
+
+    def wait_for_file(self, name: str) -> None:
+        """Wait until a command has made a file in the folder."""
+        path = self.work / name
+        asyncio.run(poll_until(path.exists, timeout=BOUND, awaited=name))
 
     def kill_host(self) -> None:
         """End the host with SIGKILL, if there is one."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 import stat
 
@@ -121,9 +122,9 @@ def test_questions_are_answered_by_number_and_by_words(console: Console) -> None
 
 def test_ctrl_c_cancels_the_turn_and_the_command_in_it(console: Console) -> None:
     terminal = start_chat(console, "--yes")
-    terminal.type("run touch begun; read never < fifo; touch ended")
-    (console.work / "x").write_text("")
-    terminal.expect("Let me do that")
+    os.mkfifo(console.work / "go")
+    terminal.type("run touch begun; cat go; touch ended")
+    console.wait_for_file("begun")
     terminal.press(CTRL_C)
     terminal.expect("The turn was cancelled")
     terminal.expect_prompt()
