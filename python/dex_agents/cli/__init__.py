@@ -1,4 +1,7 @@
-"""The `dex-agents` command: one module a command, `main` puts them together.
+"""The `dex-agents` command: stdout is data, stderr is talk.
 
-stdout is data, stderr is talk. Nothing here decides anything that a program could not do through the library.
+Here live the commands (`app`, each imports what it needs when it runs), the chat (`chat`, `turn_follower`,
+`event_view`, the prompts), the local tools (`workspace`, `file_tools`, `command_tool`) and the host that
+terminals share (`host`, `host_link`). Nothing here decides anything that a program could not do through the
+library. Begin with `app`, then `host`.
 """

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 import os
 import re
-import stat
 import tempfile
 from dataclasses import dataclass
 from pathlib import Path
@@ -89,26 +89,49 @@ class AgentFiles:
         """Where the host's engine listens."""
         return self.socket_folder / f"{self.name}.engine.sock"
 
-    def make_folders(self) -> None:
-        """Make the folders, for this user alone.
+    def make_config_folder(self) -> None:
+        """Make the folder of the configuration, for this user alone.
 
         Raises:
-            InvalidInputError: A folder cannot be made, or belongs to somebody else.
+            InvalidInputError: It cannot be made, belongs to somebody else, or others may write to it.
         """
-        for folder in {self.config.parent, self.socket_folder}:
-            try:
-                is_new = not folder.exists()
-                folder.mkdir(mode=0o700, parents=True, exist_ok=True)
-                status = folder.stat()
-            except OSError as error:
-                raise InvalidInputError("config", f"{folder}: {error.strerror}") from error
-            if not stat.S_ISDIR(status.st_mode) or status.st_uid != os.getuid():
-                raise InvalidInputError("config", f"{folder}: the folder belongs to somebody else")
-            if is_new or folder in (_default_folder(), self.socket_folder):
-                # A folder of ours: the sockets in it take commands from whoever reaches them.
-                folder.chmod(0o700)
-            elif status.st_mode & 0o022:
-                raise InvalidInputError("config", f"{folder}: others may write to this folder")
+        folder = self.config.parent
+        status = _make_folder(folder)
+        if folder == _default_folder():
+            folder.chmod(0o700)
+        elif status.st_mode & 0o022:
+            raise InvalidInputError("config", f"{folder}: others may write to this folder")
+
+    def make_socket_folder(self) -> None:
+        """Make the folder of the sockets, which take commands from whoever reaches them; the host does.
+
+        Raises:
+            InvalidInputError: It cannot be made, is a link, or belongs to somebody else.
+        """
+        # Its name in the folder for temporary files can be guessed, so somebody may have been there first.
+        if self.socket_folder.is_symlink():
+            raise InvalidInputError("config", f"{self.socket_folder}: the folder of the sockets is a link")
+        _make_folder(self.socket_folder)
+        self.socket_folder.chmod(0o700)
+
+    def remove_sockets(self) -> None:
+        """Remove the sockets of a host that has ended, and their folder when it held nothing else."""
+        for path in (self.host_socket, self.engine_socket):
+            path.unlink(missing_ok=True)
+        if self.socket_folder != self.config.parent:
+            with contextlib.suppress(OSError):
+                self.socket_folder.rmdir()
+
+
+def _make_folder(folder: Path) -> os.stat_result:
+    try:
+        folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+        status = folder.stat()
+    except OSError as error:
+        raise InvalidInputError("config", f"{folder}: {error.strerror}") from error
+    if status.st_uid != os.getuid():
+        raise InvalidInputError("config", f"{folder}: the folder belongs to somebody else")
+    return status
 
 
 def write_private_file(path: Path, text: str) -> None:

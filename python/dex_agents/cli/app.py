@@ -61,7 +61,7 @@ def run_app(arguments: Sequence[str]) -> int:
         status: Any = app(list(arguments), exit_on_error=False, result_action="return_value")
     except CycloptsError:
         return REFUSED
-    except KeyboardInterrupt:
+    except (KeyboardInterrupt, asyncio.CancelledError):
         print("dex-agents: interrupted", file=sys.stderr)
         return CANCELLED
     except BrokenPipeError:

@@ -6,6 +6,7 @@ import asyncio
 import contextlib
 import json
 import secrets
+import signal
 import sys
 from collections.abc import AsyncGenerator, Callable
 from contextlib import asynccontextmanager
@@ -17,6 +18,7 @@ from typing import TYPE_CHECKING, Any, Final
 from dex_agents.cli.agent_files import DEFAULT_AGENT, AgentFiles
 from dex_agents.cli.config import DEMO_MODEL, AgentConfig, find_key_variable, find_model_name_problem
 from dex_agents.cli.exit_status import CANCELLED, DONE, FAILED, WAITS
+from dex_agents.cli.task_endings import end_tasks
 from dex_agents.cli.terminal import Terminal
 from dex_agents.cli.wishes import LeaveSession
 from dex_agents.errors import InvalidInputError, SessionClosedError
@@ -79,6 +81,7 @@ async def chat(files: AgentFiles, config: AgentConfig, options: ChatOptions) -> 
     status = DONE
     async with talk.opening() as begin_opening:
         prompt = MessagePrompt(terminal, files.history, on_shown=begin_opening)
+        talk.report_failure_to(prompt.fail)
         with contextlib.suppress(LeaveSession):
             if options.session_id is not None:
                 status = await talk.resume()
@@ -146,6 +149,8 @@ class _Talk:
         self._session_id = options.session_id
         self._opened: asyncio.Task[OpenedAgent] | None = None
         self._resources = contextlib.AsyncExitStack()
+        self._stop_wish = asyncio.Event()
+        self._on_failure: Callable[[BaseException], object] | None = None
         self._follower: Any = None
         self._view: Any = None
 
@@ -155,19 +160,37 @@ class _Talk:
 
         The call begins in the background: the first prompt does not wait for it.
         """
+        loop = asyncio.get_running_loop()
         async with contextlib.AsyncExitStack() as resources:
             self._resources = resources
+            loop.add_signal_handler(signal.SIGINT, self._take_interrupt_key, asyncio.current_task())
             try:
                 yield self._begin_opening
             finally:
+                loop.remove_signal_handler(signal.SIGINT)
                 if self._opened is not None:
-                    if not self._opened.done():
-                        self._opened.cancel()
-                    await asyncio.gather(self._opened, return_exceptions=True)
+                    await end_tasks(self._opened)
+
+    def report_failure_to(self, report: Callable[[BaseException], object]) -> None:
+        """Report it when the agent cannot be opened, also while the person types."""
+        self._on_failure = report
+
+    def _take_interrupt_key(self, talking: asyncio.Task[Any] | None) -> None:
+        # A wish that nobody has obeyed since the last time: there is no turn that could be cancelled.
+        if self._stop_wish.is_set() and talking is not None:
+            talking.cancel()
+        self._stop_wish.set()
 
     def _begin_opening(self) -> None:
         if self._opened is None:
             self._opened = asyncio.create_task(self._open_in_background())
+            self._opened.add_done_callback(self._tell_failure)
+
+    def _tell_failure(self, opened: asyncio.Task[OpenedAgent]) -> None:
+        # Whoever types does not wait for the agent yet, and need not finish the message first.
+        error = None if opened.cancelled() else opened.exception()
+        if error is not None and self._on_failure is not None:
+            self._on_failure(error)
 
     async def _open_in_background(self) -> OpenedAgent:
         # The imports take a part of a second, in which the person may type.
@@ -186,6 +209,7 @@ class _Talk:
 
     async def send(self, text: str) -> int:
         """Send a message and follow the session until it is idle; return the exit status."""
+        self._stop_wish.clear()
         agent = await self._open()
         if self._session_id is None:
             session_id = secrets.token_hex(4)
@@ -251,6 +275,7 @@ class _Talk:
                 self._terminal,
                 self._view,
                 asker=asker,
+                stop_wish=self._stop_wish,
                 waits_for_others=self._options.waits,
                 agent_option=self._agent_option,
                 on_event=(lambda event: self._terminal.put(encode_event(event)))

@@ -100,7 +100,7 @@ def load_or_create_config(files: AgentFiles) -> tuple[AgentConfig, bool]:
         ConfigError: The file cannot be used.
         InvalidInputError: The folder cannot be used.
     """
-    files.make_folders()
+    files.make_config_folder()
     created = False
     if not files.config.exists():
         instructions = texts.CLI_DEFAULT_INSTRUCTIONS.replace("\n", "\n  ")

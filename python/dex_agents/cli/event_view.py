@@ -80,6 +80,8 @@ class EventView:
                 self.end_answer()
             case ToolCallStarted():
                 self.end_answer()
+                again = f" (attempt {event.attempt})" if event.attempt > 1 else ""
+                self._terminal.say(f"  {event.tool_name} runs{again}", "quiet")
             case ToolCallProgress():
                 self._terminal.say(f"  {event.text}", "quiet")
             case ToolCallCompleted():

@@ -31,6 +31,7 @@ from typing import Any, Final
 from dex_agents.cli.agent_files import AgentFiles
 from dex_agents.cli.config import AgentConfig, load_config
 from dex_agents.cli.exit_status import DONE, FAILED, REFUSED
+from dex_agents.cli.task_endings import end_tasks
 from dex_agents.errors import DexAgentsError, EngineInUseError
 
 __all__ = ["KEY_VARIABLES", "run_host"]
@@ -66,8 +67,9 @@ def run_host(arguments: Sequence[str]) -> int:
     chosen = parser.parse_args(arguments)
     os.umask(0o077)
     logging.basicConfig(
-        stream=sys.stderr, level=logging.INFO, format="%(asctime)s %(levelname)s %(name)s: %(message)s"
+        stream=sys.stderr, level=logging.WARNING, format="%(asctime)s %(levelname)s %(name)s: %(message)s"
     )
+    _LOGGER.setLevel(logging.INFO)
     files = AgentFiles.locate(config=chosen.config)
     try:
         asyncio.run(_serve(files, load_config(files.config), chosen.linger))
@@ -90,6 +92,7 @@ async def _serve(files: AgentFiles, config: AgentConfig, linger: float) -> None:
     folders = SessionFolders()
     flow = build_flow(config, folders.find)
     engine = LocalEngine(files.database, listen=f"unix:{files.engine_socket}")
+    files.make_socket_folder()
     await _start_engine(engine)
     try:
         async with (
@@ -104,6 +107,8 @@ async def _serve(files: AgentFiles, config: AgentConfig, linger: float) -> None:
             await host.wait_for_end(worker.wait_until_stopped, linger)
             _LOGGER.info("ends")
     finally:
+        # While the database is still ours: the next host makes sockets of its own at once.
+        files.remove_sockets()
         await engine.stop()
 
 
@@ -158,9 +163,7 @@ class _Host:
             self._close()
             for writer in tuple(self._attached):
                 writer.close()
-            for task in (worker, idle, ended):
-                task.cancel()
-            await asyncio.gather(worker, idle, ended, return_exceptions=True)
+            await end_tasks(worker, idle, ended)
 
     async def _wait_until_unused(self, linger: float) -> None:
         with contextlib.suppress(TimeoutError):

@@ -17,6 +17,7 @@ from typing import Any, Final
 from dex_agents.cli.agent_files import AgentFiles
 from dex_agents.cli.config import AgentConfig
 from dex_agents.cli.host import KEY_VARIABLES
+from dex_agents.cli.task_endings import end_tasks
 from dex_agents.errors import EngineError
 
 __all__ = ["HostLink", "attach_to_host", "retire_host"]
@@ -89,8 +90,7 @@ async def attach_to_host(files: AgentFiles, config: AgentConfig) -> AsyncGenerat
     try:
         yield link
     finally:
-        keeping.cancel()
-        await asyncio.gather(keeping, return_exceptions=True)
+        await end_tasks(keeping)
 
 
 async def retire_host(files: AgentFiles) -> str | None:

@@ -42,6 +42,11 @@ class MessagePrompt:
 
         self._session.app.after_render += report
 
+    def fail(self, error: BaseException) -> None:
+        """End the line that is being typed, if there is one, by an error that `read` raises."""
+        if self._session.app.is_running:
+            self._session.app.exit(exception=error)
+
     async def read(self) -> str | None:
         """Return a message that is not blank; `None` when the person leaves."""
         while True:

@@ -8,13 +8,13 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import signal
 from collections.abc import Awaitable, Callable, Generator
 from typing import Final, Literal, Protocol, TypeVar
 
 import msgspec
 
 from dex_agents.cli.event_view import EventView
+from dex_agents.cli.task_endings import end_tasks
 from dex_agents.cli.terminal import Terminal
 from dex_agents.cli.wishes import CancelTurn, LeaveSession
 from dex_agents.errors import SessionError, SessionTimeoutError
@@ -67,6 +67,7 @@ class TurnFollower:
         view: EventView,
         *,
         asker: Asker | None,
+        stop_wish: asyncio.Event,
         waits_for_others: bool = False,
         agent_option: str = "",
         on_event: Callable[[AgentEvent], None] | None = None,
@@ -78,6 +79,8 @@ class TurnFollower:
             terminal: For talk.
             view: Shows events.
             asker: Asks the person here; `None` when there is none.
+            stop_wish: Set when the interrupt key is pressed; cleared when that is obeyed. The first time
+                cancels the turn, the second leaves it.
             waits_for_others: Without an asker: wait until somebody decides elsewhere.
             agent_option: Names the agent in commands that are suggested, with a space before it.
             on_event: Takes the events in place of `view`.
@@ -90,7 +93,7 @@ class TurnFollower:
         self._agent_option = agent_option
         self._on_event = on_event or view.show
         self._events: asyncio.Queue[AgentEvent] = asyncio.Queue()
-        self._stop_wish = asyncio.Event()
+        self._stop_wish = stop_wish
         self._cancelling = False
         self._ended = False
 
@@ -109,17 +112,15 @@ class TurnFollower:
         self._cancelling = False
         pump = asyncio.create_task(self._pump(session_id, snapshot))
         try:
-            with self._catching_interrupt_key():
-                while True:
-                    progress = await self._show_until(self._wait_for_attention(session_id), session_id)
-                    if not progress.waits_on_person:
-                        return await self._finish(session_id, progress)
-                    if not await self._handle_questions(session_id, progress):
-                        return "waits"
+            while True:
+                progress = await self._show_until(self._wait_for_attention(session_id), session_id)
+                if not progress.waits_on_person:
+                    return await self._finish(session_id, progress)
+                if not await self._handle_questions(session_id, progress):
+                    return "waits"
         finally:
             self._view.end_answer()
-            pump.cancel()
-            await asyncio.gather(pump, return_exceptions=True)
+            await end_tasks(pump)
 
     async def _pump(self, session_id: str, snapshot: AgentSnapshot | None) -> None:
         async for event in self._client.events(session_id, since=snapshot):
@@ -144,13 +145,10 @@ class TurnFollower:
                     if stopping.done():
                         await self._cancel(session_id)
                 finally:
-                    for task in (arriving, stopping):
-                        task.cancel()
-                    # An event that came with the cancellation is not to be lost.
-                    await asyncio.gather(arriving, stopping, return_exceptions=True)
+                    await end_tasks(arriving, stopping)
             return wanted.result()
         finally:
-            wanted.cancel()
+            await end_tasks(wanted)
 
     def _take(self, event: AgentEvent) -> None:
         self._on_event(event)
@@ -192,15 +190,12 @@ class TurnFollower:
             if asking.done():
                 asking.result()
             else:
-                asking.cancel()
-                await asyncio.gather(asking, return_exceptions=True)
+                await end_tasks(asking)
                 self._terminal.say("It was decided elsewhere.", "quiet")
         except CancelTurn:
             await self._cancel(session_id)
         finally:
-            for task in (asking, closing):
-                task.cancel()
-            await asyncio.gather(asking, closing, return_exceptions=True)
+            await end_tasks(asking, closing)
 
     async def _wait_until_closed(self, session_id: str, interrupt_id: str) -> None:
         """Return when an interrupt is open no more; events that are not about it stay in their order."""
@@ -246,15 +241,6 @@ class TurnFollower:
             async with asyncio.timeout(_CATCH_UP_SECONDS):
                 while not is_enough():
                     self._take(await asyncio.wait_for(self._events.get(), quiet))
-
-    @contextlib.contextmanager
-    def _catching_interrupt_key(self) -> Generator[None]:
-        loop = asyncio.get_running_loop()
-        loop.add_signal_handler(signal.SIGINT, self._stop_wish.set)
-        try:
-            yield
-        finally:
-            loop.remove_signal_handler(signal.SIGINT)
 
 
 def _drain(events: asyncio.Queue[AgentEvent]) -> Generator[AgentEvent]:

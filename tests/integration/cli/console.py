@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
 import os
 import re
@@ -13,6 +14,8 @@ from pathlib import Path
 from typing import Any, cast
 
 import pexpect
+
+from dex_agents.testing import poll_until
 
 BOUND = 60.0
 """Seconds for anything that is waited for."""
@@ -74,16 +77,28 @@ class Console:
     ) -> subprocess.CompletedProcess[str]:
         """Run the command with pipes, as if a package were not installed if one is named."""
         command = ["-m", "dex_agents"] if without is None else ["-c", _WITHOUT, without]
-        return subprocess.run(
+        with subprocess.Popen(
             [sys.executable, *command, *arguments],
             cwd=self.work,
-            env=self.environment(),
-            input=stdin,
-            capture_output=True,
+            env=self.environment({"PYTHONFAULTHANDLER": "1"}),
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
             text=True,
-            timeout=BOUND,
-            check=False,
-        )
+        ) as process:
+            try:
+                output, talk = process.communicate(stdin, timeout=BOUND)
+            except subprocess.TimeoutExpired:
+                # What it hung in is in its last words.
+                process.send_signal(signal.SIGABRT)
+                output, talk = process.communicate()
+                raise AssertionError(f"{arguments} did not end\n{output}\n{talk}") from None
+        return subprocess.CompletedProcess(arguments, process.returncode, output, talk)
+
+    def wait_for_file(self, name: str) -> None:
+        """Wait until a command has made a file in the folder."""
+        path = self.work / name
+        asyncio.run(poll_until(path.exists, timeout=BOUND, awaited=name))
 
     def kill_host(self) -> None:
         """End the host with SIGKILL, if there is one."""

@@ -2,21 +2,14 @@
 
 from __future__ import annotations
 
-import asyncio
 import json
 import os
 import socket
 import subprocess
 import sys
 from importlib.util import find_spec
-from pathlib import Path
 
-from dex_agents.testing import poll_until
 from tests.integration.cli.console import BOUND, CTRL_C, Console, Terminal
-
-
-def wait_for_file(path: Path) -> None:
-    asyncio.run(poll_until(path.exists, timeout=BOUND, awaited=str(path)))
 
 
 def start_host(console: Console, linger: str) -> subprocess.Popen[str]:
@@ -38,7 +31,7 @@ def begin_command(console: Console) -> tuple[Terminal, str]:
     """Run a command that says `begun` and waits for the pipe `go`; return its terminal and session."""
     os.mkfifo(console.work / "go")
     terminal = console.open("run", "--yes", "--json", "run touch begun; cat go; touch ended")
-    wait_for_file(console.work / "begun")
+    console.wait_for_file("begun")
     listed = console.run("sessions", "--json")
     session_id: str = json.loads(listed.stdout)["session_id"]
     return terminal, session_id

@@ -106,6 +106,25 @@ def test_a_folder_that_others_may_write_to_is_refused(tmp_path: Path) -> None:
         load_or_create_config(AgentFiles.locate(config=folder / "agent.yaml"))
 
 
+def test_sockets_are_not_made_behind_a_link(tmp_path: Path) -> None:
+    files = AgentFiles.locate(config=tmp_path / "agent.yaml")
+    files.socket_folder.symlink_to(tmp_path)
+    try:
+        with pytest.raises(InvalidInputError, match="is a link"):
+            files.make_socket_folder()
+    finally:
+        files.socket_folder.unlink()
+
+
+def test_nothing_is_left_of_the_sockets_of_a_host(tmp_path: Path) -> None:
+    files = AgentFiles.locate(config=tmp_path / "agent.yaml")
+    files.make_socket_folder()
+    assert stat.S_IMODE(files.socket_folder.stat().st_mode) == 0o700
+    files.host_socket.touch()
+    files.remove_sockets()
+    assert not files.socket_folder.exists()
+
+
 def test_sockets_have_short_paths_however_deep_the_configuration_is(tmp_path: Path) -> None:
     files = AgentFiles.locate(config=tmp_path / ("deep" * 40) / "agent.yaml")
     assert len(str(files.engine_socket)) <= 103
