@@ -167,11 +167,13 @@ class _Host:
 
     async def _wait_until_unused(self, linger: float) -> None:
         with contextlib.suppress(TimeoutError):
-            await asyncio.wait_for(self._changed.wait(), _FIRST_TERMINAL_SECONDS)
+            async with asyncio.timeout(_FIRST_TERMINAL_SECONDS):
+                await self._changed.wait()
         while True:
             self._changed.clear()
             with contextlib.suppress(TimeoutError):
-                await asyncio.wait_for(self._changed.wait(), linger)
+                async with asyncio.timeout(linger):
+                    await self._changed.wait()
                 continue
             if not self._attached and not await self._is_any_at_work() and not self._attached:
                 return

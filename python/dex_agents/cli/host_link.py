@@ -52,7 +52,8 @@ class HostLink:
         """Ask the host to end; return why it goes on, or `None`."""
         self.writer.write(b"retire\n")
         with contextlib.suppress(TimeoutError, OSError, ValueError):
-            line = await asyncio.wait_for(self.reader.readline(), _GREETING_SECONDS)
+            async with asyncio.timeout(_GREETING_SECONDS):
+                line = await self.reader.readline()
             reply = json.loads(line) if line else {"retired": True}
             return None if reply["retired"] else str(reply["because"])
         return "it does not answer"
@@ -149,7 +150,8 @@ async def _greet(files: AgentFiles) -> HostLink | None:
     except OSError:
         return None
     try:
-        line = await asyncio.wait_for(reader.readline(), _GREETING_SECONDS)
+        async with asyncio.timeout(_GREETING_SECONDS):
+            line = await reader.readline()
         if line:
             return HostLink(json.loads(line), reader, writer)
     except (OSError, TimeoutError, ValueError):

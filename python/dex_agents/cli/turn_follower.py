@@ -240,7 +240,9 @@ class TurnFollower:
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(_CATCH_UP_SECONDS):
                 while not is_enough():
-                    self._take(await asyncio.wait_for(self._events.get(), quiet))
+                    async with asyncio.timeout(quiet):
+                        event = await self._events.get()
+                    self._take(event)
 
 
 def _drain(events: asyncio.Queue[AgentEvent]) -> Generator[AgentEvent]:

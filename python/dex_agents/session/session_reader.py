@@ -225,7 +225,9 @@ class SessionReader:
             options = WaitForAttributeOptions(request_timeout=whole_seconds)
             wait = self._client.wait_for_attribute_match(session_id, attribute, match, options)
             try:
-                await asyncio.wait_for(wait, left)
+                # Not `wait_for`: before Python 3.12 it may drop a cancellation of its caller.
+                async with asyncio.timeout(left):
+                    await wait
                 return
             except (TimeoutError, LongPollTimeoutError, RequestTimeoutError):
                 if once:
