@@ -47,6 +47,7 @@ from dex_agents.builtin_loop import (
 )
 from dex_agents.engine import LocalEngine
 from dex_agents.session.blob_cache import FetchingBlobCache
+from dex_agents.session.calls import SessionCalls
 from dex_agents.session.persistence import (
     INBOX,
     INTERRUPTS,
@@ -134,10 +135,11 @@ async def test_the_repeat_of_a_cancellation_is_told_that_it_took_effect(tmp_path
     async with _serve_with_sdk_client(tmp_path / "a.db", flow) as (client, sdk_client):
         await client.start_session("s", first_message=asking(("pay", {})))
         await wait_for_interrupts(client, "s", 1)
-        request = CancelTurnRequest("request-1")
-        first = await sdk_client.invoke_rpc(flow.cancel_turn, "s", request)
+        # A wait that begins holds the gate for a moment; what it refuses has had no effect.
+        request, calls = CancelTurnRequest("request-1"), SessionCalls(sdk_client)
+        first = await calls.repeat("s", lambda: sdk_client.invoke_rpc(flow.cancel_turn, "s", request))
         await client.wait_for_idle("s")
-        repeat = await sdk_client.invoke_rpc(flow.cancel_turn, "s", request)
+        repeat = await calls.repeat("s", lambda: sdk_client.invoke_rpc(flow.cancel_turn, "s", request))
     assert (first.verdict, repeat.verdict) == ("applied", "applied")
 
 
@@ -153,10 +155,14 @@ async def test_the_repeat_of_an_approval_is_told_that_it_took_effect(tmp_path: P
             INTERRUPTS.load(instance),
             TOOL_CALLS.load(map_instance(asked.tool_call_id)),
         )
-        options = RPCInvokeOptions(load_attribute_map_instances=loads)
-        first = await sdk_client.invoke_rpc(flow.resolve_interrupt, "s", request, options=options)
+        options, calls = RPCInvokeOptions(load_attribute_map_instances=loads), SessionCalls(sdk_client)
+        first = await calls.repeat(
+            "s", lambda: sdk_client.invoke_rpc(flow.resolve_interrupt, "s", request, options=options)
+        )
         await client.wait_for_idle("s")
-        repeat = await sdk_client.invoke_rpc(flow.resolve_interrupt, "s", request, options=options)
+        repeat = await calls.repeat(
+            "s", lambda: sdk_client.invoke_rpc(flow.resolve_interrupt, "s", request, options=options)
+        )
     assert (first.verdict, repeat.verdict) == ("applied", "applied")
 
 
