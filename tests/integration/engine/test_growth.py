@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import contextlib
 import sqlite3
 from datetime import timedelta
@@ -11,6 +10,7 @@ from pathlib import Path
 import dex
 import pytest
 
+from dex_agents.testing import poll_until
 from tests.integration.engine.room import BOUND, AsyncStep, Room, open_room
 
 inbox = dex.Channel("inbox", str)
@@ -55,9 +55,10 @@ def read_rows(room: Room) -> dict[str, int]:
 
 
 async def wait_until_gone(room: Room, query: str) -> None:
-    async with asyncio.timeout(BOUND.total_seconds()):
-        while (await room.client.search_flows(query, 10)).flows:
-            await asyncio.sleep(0.05)
+    async def is_gone() -> bool:
+        return not (await room.client.search_flows(query, 10)).flows
+
+    await poll_until(is_gone, timeout=BOUND.total_seconds(), awaited=f"nothing for {query}")
 
 
 @pytest.mark.requirement("engine-growth")

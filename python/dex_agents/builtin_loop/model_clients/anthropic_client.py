@@ -4,16 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from datetime import timedelta
-from types import TracebackType
-from typing import TYPE_CHECKING, Any, Final, Self
+from typing import TYPE_CHECKING, Any, Final
 
-from dex_agents.builtin_loop.contract import ModelRequest, ModelResponse
-from dex_agents.builtin_loop.model_clients.answer_stream import (
-    ClientOfEachLoop,
-    EventStream,
-    read_answer,
-    require_sdk,
-)
+from dex_agents.builtin_loop.contract import ModelRequest
+from dex_agents.builtin_loop.model_clients.answer_stream import AnswerFold, EventStream, require_sdk
 from dex_agents.builtin_loop.model_clients.anthropic_messages import MessagesFold, build_messages_request
 from dex_agents.builtin_loop.model_clients.client_settings import (
     CONNECT_SECONDS,
@@ -21,8 +15,8 @@ from dex_agents.builtin_loop.model_clients.client_settings import (
     NO_KEY,
     require_client_settings,
 )
+from dex_agents.builtin_loop.model_clients.sdk_model_client import SdkModelClient
 from dex_agents.errors import ModelCallRefusedError
-from dex_agents.runner.event_writer import AgentEventWriter
 
 if TYPE_CHECKING:
     from anthropic import AsyncAnthropic
@@ -33,7 +27,7 @@ _DEFAULT_OUTPUT_TOKENS: Final = 16_384
 """Every model since Claude 4 takes it; the API has no default of its own."""
 
 
-class AnthropicModelClient:
+class AnthropicModelClient(SdkModelClient["AsyncAnthropic"]):
     """A `ModelClient` on the official `anthropic` SDK (extra `anthropic`).
 
     One attempt of the Step is one request: the SDK repeats nothing. The blocks of an answer, thinking and its
@@ -84,39 +78,21 @@ class AnthropicModelClient:
         """
         require_client_settings(model, max_output_tokens, timeout, request_fields)
         require_sdk("anthropic")
-        self._model = model
-        self._provider = provider
+        super().__init__(model, provider, timeout, sdk_client)
         self._base_url = base_url
         self._api_key = api_key
         self._max_output_tokens = max_output_tokens
         self._thinking = None if thinking is None else dict(thinking)
         self._prompt_caching = prompt_caching
         self._request_fields = dict(request_fields or {})
-        self._timeout = timeout.total_seconds()
-        self._given = sdk_client
-        self._clients = ClientOfEachLoop(self._build_client, _close_client)
-
-    @property
-    def provider(self) -> str:
-        """See `ModelClient.provider`."""
-        return self._provider
 
     @property
     def api(self) -> str:
         """See `ModelClient.api`."""
         return "messages"
 
-    @property
-    def model(self) -> str:
-        """The model as the provider names it."""
-        return self._model
-
     def build_request(self, request: ModelRequest) -> dict[str, Any]:
-        """Return the body that `generate` sends; pure.
-
-        Args:
-            request: What the loop asks.
-        """
+        """See `SdkModelClient.build_request`."""
         return build_messages_request(
             request,
             model=self._model,
@@ -125,55 +101,6 @@ class AnthropicModelClient:
             prompt_caching=self._prompt_caching,
             request_fields=self._request_fields,
         )
-
-    async def generate(self, request: ModelRequest, events: AgentEventWriter) -> ModelResponse:
-        """Make one request, stream its text and thinking, and return the whole answer.
-
-        Args:
-            request: What to send.
-            events: Speaks to live viewers.
-
-        Raises:
-            ModelCallRefusedError: The provider will not answer, or there is no key.
-            ModelCallError: The call failed, or its stream ended before the answer did.
-
-        Durability:
-            See `ModelClient.generate`. Cancelling it closes the connection, and with it ends the answer.
-        """
-        client = await self._clients.get()
-        import httpx2
-        from anthropic import AnthropicError, AsyncStream
-
-        async def open_stream() -> EventStream:
-            # Not `messages.create`: a body that is sent as it was built, and events as they came.
-            return await client.post(
-                "/v1/messages",
-                body=self.build_request(request),
-                cast_to=object,
-                stream=True,
-                stream_cls=AsyncStream[object],
-            )
-
-        return await read_answer(
-            self._provider,
-            open_stream,
-            MessagesFold(self._provider, self._model),
-            events,
-            (AnthropicError, httpx2.HTTPError, httpx2.StreamError),
-        )
-
-    async def aclose(self) -> None:
-        """Close the connections of the running event loop; a later call opens new ones."""
-        if self._given is None:
-            await self._clients.aclose()
-
-    async def __aenter__(self) -> Self:
-        return self
-
-    async def __aexit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        await self.aclose()
 
     def _build_client(self) -> AsyncAnthropic:
         import anthropic
@@ -194,6 +121,17 @@ class AnthropicModelClient:
             raise ModelCallRefusedError(self._provider, problem)
         return client
 
+    async def _post(self, client: AsyncAnthropic, body: dict[str, Any]) -> EventStream:
+        from anthropic import AsyncStream
 
-async def _close_client(client: AsyncAnthropic) -> None:
-    await client.close()
+        return await client.post(
+            "/v1/messages", body=body, cast_to=object, stream=True, stream_cls=AsyncStream[object]
+        )
+
+    def _build_fold(self) -> AnswerFold:
+        return MessagesFold(self._provider, self._model)
+
+    def _sdk_error(self) -> type[Exception]:
+        from anthropic import AnthropicError
+
+        return AnthropicError

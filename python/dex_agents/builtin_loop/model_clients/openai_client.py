@@ -4,16 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from datetime import timedelta
-from types import TracebackType
-from typing import TYPE_CHECKING, Any, Final, Literal, Self, get_args
+from typing import TYPE_CHECKING, Any, Final, Literal, get_args
 
-from dex_agents.builtin_loop.contract import ModelRequest, ModelResponse
-from dex_agents.builtin_loop.model_clients.answer_stream import (
-    ClientOfEachLoop,
-    EventStream,
-    read_answer,
-    require_sdk,
-)
+from dex_agents.builtin_loop.contract import ModelRequest
+from dex_agents.builtin_loop.model_clients.answer_stream import AnswerFold, EventStream, require_sdk
 from dex_agents.builtin_loop.model_clients.client_settings import (
     CONNECT_SECONDS,
     DEFAULT_TIMEOUT,
@@ -22,8 +16,8 @@ from dex_agents.builtin_loop.model_clients.client_settings import (
 )
 from dex_agents.builtin_loop.model_clients.openai_chat import ChatCompletionsFold, build_chat_request
 from dex_agents.builtin_loop.model_clients.openai_responses import ResponsesFold, build_responses_request
+from dex_agents.builtin_loop.model_clients.sdk_model_client import SdkModelClient
 from dex_agents.errors import InvalidInputError, ModelCallRefusedError
-from dex_agents.runner.event_writer import AgentEventWriter
 
 if TYPE_CHECKING:
     from openai import AsyncOpenAI
@@ -37,7 +31,7 @@ _WITHOUT_REASONING: Final = ("gpt-3", "gpt-4", "gpt-5-chat", "chatgpt-")
 """Models that refuse to be asked for encrypted reasoning; all later ones have it."""
 
 
-class OpenAIModelClient:
+class OpenAIModelClient(SdkModelClient["AsyncOpenAI"]):
     """A `ModelClient` on the official `openai` SDK (extra `openai`).
 
     One attempt of the Step is one request: the SDK repeats nothing. Nothing is kept at the provider; its own
@@ -91,10 +85,10 @@ class OpenAIModelClient:
         if api not in get_args(OpenAIApi):
             raise InvalidInputError("api", f"{api!r} is none of {', '.join(get_args(OpenAIApi))}")
         require_sdk("openai")
-        self._model = model
         self._api: Final[OpenAIApi] = api
         self._is_compatible = base_url is not None
-        self._provider = provider or ("openai-compatible" if self._is_compatible else "openai")
+        named = provider or ("openai-compatible" if self._is_compatible else "openai")
+        super().__init__(model, named, timeout, sdk_client)
         self._base_url = base_url
         self._api_key = api_key
         self._max_output_tokens = max_output_tokens
@@ -104,31 +98,14 @@ class OpenAIModelClient:
             else encrypted_reasoning
         )
         self._request_fields = dict(request_fields or {})
-        self._timeout = timeout.total_seconds()
-        self._given = sdk_client
-        self._clients = ClientOfEachLoop(self._build_client, _close_client)
-
-    @property
-    def provider(self) -> str:
-        """See `ModelClient.provider`."""
-        return self._provider
 
     @property
     def api(self) -> str:
         """See `ModelClient.api`."""
         return self._api
 
-    @property
-    def model(self) -> str:
-        """The model as the provider names it."""
-        return self._model
-
     def build_request(self, request: ModelRequest) -> dict[str, Any]:
-        """Return the body that `generate` sends; pure.
-
-        Args:
-            request: What the loop asks.
-        """
+        """See `SdkModelClient.build_request`."""
         if self._api == "responses":
             return build_responses_request(
                 request,
@@ -146,57 +123,6 @@ class OpenAIModelClient:
             request_fields=self._request_fields,
         )
 
-    async def generate(self, request: ModelRequest, events: AgentEventWriter) -> ModelResponse:
-        """Make one request, stream its text and reasoning, and return the whole answer.
-
-        Args:
-            request: What to send.
-            events: Speaks to live viewers.
-
-        Raises:
-            ModelCallRefusedError: The provider will not answer, or there is no key.
-            ModelCallError: The call failed, or its stream ended before the answer did.
-
-        Durability:
-            See `ModelClient.generate`. Cancelling it closes the connection, and with it ends the answer.
-        """
-        client = await self._clients.get()
-        import httpx2
-        from openai import AsyncStream, OpenAIError
-
-        path, fold = (
-            ("/responses", ResponsesFold(self._provider, self._model))
-            if self._api == "responses"
-            else ("/chat/completions", ChatCompletionsFold(self._provider, self._model))
-        )
-
-        async def open_stream() -> EventStream:
-            # Not `responses.create`: a body that is sent as it was built, and events as they came.
-            return await client.post(
-                path,
-                body=self.build_request(request),
-                cast_to=object,
-                stream=True,
-                stream_cls=AsyncStream[object],
-            )
-
-        return await read_answer(
-            self._provider, open_stream, fold, events, (OpenAIError, httpx2.HTTPError, httpx2.StreamError)
-        )
-
-    async def aclose(self) -> None:
-        """Close the connections of the running event loop; a later call opens new ones."""
-        if self._given is None:
-            await self._clients.aclose()
-
-    async def __aenter__(self) -> Self:
-        return self
-
-    async def __aexit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        await self.aclose()
-
     def _build_client(self) -> AsyncOpenAI:
         import openai
 
@@ -213,6 +139,18 @@ class OpenAIModelClient:
             problem = "there is no API key: set OPENAI_API_KEY or give api_key"
             raise ModelCallRefusedError(self._provider, problem) from error
 
+    async def _post(self, client: AsyncOpenAI, body: dict[str, Any]) -> EventStream:
+        from openai import AsyncStream
 
-async def _close_client(client: AsyncOpenAI) -> None:
-    await client.close()
+        path = "/responses" if self._api == "responses" else "/chat/completions"
+        return await client.post(path, body=body, cast_to=object, stream=True, stream_cls=AsyncStream[object])
+
+    def _build_fold(self) -> AnswerFold:
+        if self._api == "responses":
+            return ResponsesFold(self._provider, self._model)
+        return ChatCompletionsFold(self._provider, self._model)
+
+    def _sdk_error(self) -> type[Exception]:
+        from openai import OpenAIError
+
+        return OpenAIError
