@@ -23,7 +23,6 @@ _EVERY_KIND_OF_CALL = (
 
 _CALLS_BY_STEP = {
     "StartSession": _EVERY_KIND_OF_CALL,
-    "AwaitUserMessage": _EVERY_KIND_OF_CALL,
     "RunModel": _EVERY_KIND_OF_CALL,
     "ResumeTurn": _EVERY_KIND_OF_CALL,
     # No write runs beside these Steps, so that its outcome is known whenever the Worker dies.
@@ -71,6 +70,28 @@ async def _kill_in_a_turn(stage: Stage, point: str, asked: tuple[Ask, ...]) -> A
         approving.cancel()
         with contextlib.suppress(asyncio.CancelledError):
             await approving
+
+
+@pytest.mark.parametrize("place", ["enter", "leave"])
+async def test_a_queued_message_begins_its_turn_although_the_worker_was_killed(
+    stage: Stage, place: str
+) -> None:
+    point = f"{place} AwaitUserMessage"
+    worker = await stage.start_worker(point)
+    await stage.sessions.start_session("s")
+    await stage.sessions.wait_for_idle("s")
+    await stage.send("s", build_message("first", (Ask("send_refund", "r"),)))
+    (asked,) = await stage.wait_for_interrupts("s")
+    await stage.send("s", build_message("queued"))
+    assert await stage.sessions.resolve_interrupt("s", asked.interrupt_id, "approve")
+    await stage.gate(point).wait_for_arrivals()
+    await worker.kill()
+    await stage.start_worker()
+
+    snapshot = await stage.settle("s")
+
+    assert answers(snapshot) == [build_answer("first", 1), build_answer("queued", 0)]
+    assert len(stage.runs("send_refund")) == 1
 
 
 @pytest.mark.parametrize("place", ["enter", "leave"])

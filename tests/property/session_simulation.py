@@ -67,6 +67,7 @@ from dex_agents.session.transitions.turns import (
     cancel_turn,
     cancelled_tool_calls,
     decide_model_outcome,
+    describe_beginning,
     fail_turn,
     first_tool_call_number,
     used_tool_call_ids,
@@ -137,6 +138,7 @@ class SimulatedSession:
     news: list[AgentToolCall] = field(default_factory=list[AgentToolCall])
     is_cancelling: bool = False
     is_closing: bool = False
+    is_beginning: bool = False
 
     starts: dict[str, ToolStart] = field(default_factory=dict[str, ToolStart])
     decisions: dict[str, ToolDecision] = field(default_factory=dict[str, ToolDecision])
@@ -267,11 +269,12 @@ class SimulatedSession:
     def take_message(self, lost: Lost = NOTHING_LOST) -> None:
         source = self.steering or self.inbox
         message = source[0]
-        change = begin_turn(self.record, message, build_user_text_message(message.text), NOW, plan=self.plan)
+        change = begin_turn(self.record, message, build_user_text_message(message.text), NOW)
 
         def commit() -> None:
             source.pop(0)
             self._commit(change)
+            self.is_beginning = True
 
         self._perform("AwaitUserMessage", change.events, commit, lost)
 
@@ -310,7 +313,8 @@ class SimulatedSession:
             *spelled_news,
             *(JoiningMessage(build_user_text_message(one.text), one.message_id) for one in steering),
         ]
-        events: list[AgentEvent] = [ToolCallCompleted(tool_call=one) for one in news]
+        events = self._announce(view) if self.is_beginning else []
+        events += [ToolCallCompleted(tool_call=one) for one in news]
         events += [UserMessageEvent(message_id=one.message_id, text=one.text) for one in steering]
         if view.record.settings_revision != self.settings_revision:
             events.append(SettingsUpdated(revision=self.settings_revision))
@@ -334,7 +338,8 @@ class SimulatedSession:
         if decide is None:
             self._perform("RunModel", events, None, Lost((len(events), 1, len(events))), index)
             change = fail_turn(self.view, self._closing(self.view, "down"), "down", NOW)
-            self._perform("FailTurn", change.events, lambda: self._commit(change), lost, index - 1)
+            again = self._announce(view, for_good=True) if self.is_beginning else []
+            self._perform("FailTurn", [*again, *change.events], lambda: self._commit(change), lost, index - 1)
             return
         change = decide_model_outcome(
             view,
@@ -361,7 +366,8 @@ class SimulatedSession:
     def compact(self, cut: int, lost: Lost = NOTHING_LOST) -> None:
         change = compact_context(self.view, cut, "what was said", NOW)
         index = self.view.turn.response_index
-        self._perform("RunModel", change.events, lambda: self._commit(change), lost, index)
+        events = [*(self._announce(self.view) if self.is_beginning else []), *change.events]
+        self._perform("RunModel", events, lambda: self._commit(change), lost, index)
 
     def end_cancelled_turn(self, lost: Lost = NOTHING_LOST) -> None:
         before = self.view
@@ -370,7 +376,8 @@ class SimulatedSession:
         joining = [JoiningMessage(build_user_text_message(one.text), one.message_id) for one in steering]
         change = cancel_turn(before, after, self._closing(after, "cancelled"), NOW, joining=joining)
         index = before.turn.response_index
-        events: list[AgentEvent] = [
+        events = [] if index else self._announce(before, for_good=True)
+        events += [
             UserMessageEvent(message_id=one.message_id, text=one.text, response_index=index + 1)
             for one in steering
         ]
@@ -551,15 +558,23 @@ class SimulatedSession:
             msgspec.structs.replace(
                 event,
                 seq=seq,
-                step=attempt.step,
-                attempt=attempt.number,
+                step=event.step or attempt.step,
+                attempt=event.attempt + attempt.number if event.step else attempt.number,
                 turn_id=event.turn_id or turn_id,
-                response_index=event.response_index or response_index,
+                response_index=event.response_index or (0 if event.step else response_index),
             )
             for seq, event in enumerate(events, 1)
         ]
 
+    def _announce(self, view: TurnView, *, for_good: bool = False) -> list[AgentEvent]:
+        named, above = f"{view.turn.turn_id} begins", 1000 if for_good else 0
+        return [
+            msgspec.structs.replace(event, step=named, attempt=above, response_index=0)
+            for event in describe_beginning(view)
+        ]
+
     def _commit(self, change: SessionChange) -> None:
+        self.is_beginning = False
         self.record = change.record
         self.status = change.status
         self.messages += change.new_messages

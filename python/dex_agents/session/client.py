@@ -18,6 +18,7 @@ from typing import Any, Final, Self, TypeVar
 from dex import (
     ActiveStepSearchMode,
     AsyncClient,
+    ChannelMessageNotFoundError,
     ClientOptions,
     Context,
     FlowConfig,
@@ -25,6 +26,7 @@ from dex import (
     LongPollTimeoutError,
     RequestTimeoutError,
     RPCInvokeOptions,
+    RpcLockConflictError,
     RPCResult,
     StartFlowOptions,
     WorkerTarget,
@@ -179,7 +181,16 @@ class AgentSessionClient(SessionReader):
         Raises:
             InvalidInputError: The text is blank or longer than `limits.MAX_USER_TEXT_BYTES`.
         """
-        return await self._send(session_id, self._flow.send_user_message, message)
+        request, options = _message_request(message)
+
+        async def begin_or_queue() -> CommandReply:
+            try:
+                return await self._invoke(session_id, self._flow.begin_turn, request, options)
+            except (RpcLockConflictError, ChannelMessageNotFoundError):
+                # Somebody else begins a turn or commands one just now: a message can always be queued.
+                return await self._invoke(session_id, self._flow.send_user_message, request, options)
+
+        return _took_effect(session_id, await self._calls.repeat(session_id, begin_or_queue))
 
     async def steer_user_message(self, session_id: str, message: str | AgentUserMessage) -> bool:
         """Send a message that joins the running turn before its next model call.
@@ -198,7 +209,8 @@ class AgentSessionClient(SessionReader):
         Raises:
             InvalidInputError: The text is blank or longer than `limits.MAX_USER_TEXT_BYTES`.
         """
-        return await self._send(session_id, self._flow.steer_user_message, message)
+        request, options = _message_request(message)
+        return await self._command(session_id, self._flow.steer_user_message, request, options)
 
     async def withdraw_message(self, session_id: str, message_id: str) -> bool:
         """Take back a queued message.
@@ -394,23 +406,6 @@ class AgentSessionClient(SessionReader):
             with suppress(LongPollTimeoutError, RequestTimeoutError):
                 return (await self._calls.repeat(session_id, wait)).single_output(SessionSummary)
 
-    async def _send(
-        self,
-        session_id: str,
-        method: Callable[[Context, SendUserMessageRequest], RPCResult[CommandReply]],
-        message: str | AgentUserMessage,
-    ) -> bool:
-        checked = _checked_message(message)
-        instance = map_instance(message_receipt_id(checked.message_id or ""))
-        request = SendUserMessageRequest(
-            checked.message_id or "", checked.text, uuid.uuid4().hex, plan_mode=checked.plan_mode
-        )
-        locks = RPCInvokeOptions(
-            lock_attribute_map_instances=(RECEIPTS.lock(instance),),
-            load_attribute_map_instances=(RECEIPTS.load(instance),),
-        )
-        return await self._command(session_id, method, request, locks)
-
     async def _command(
         self,
         session_id: str,
@@ -419,10 +414,30 @@ class AgentSessionClient(SessionReader):
         options: RPCInvokeOptions = _NOTHING_MORE,
     ) -> bool:
         reply = await self._calls.repeat(
-            session_id,
-            lambda: self._client.invoke_rpc(method, session_id, request, options=options),
+            session_id, lambda: self._invoke(session_id, method, request, options)
         )
         return _took_effect(session_id, reply)
+
+    async def _invoke(
+        self,
+        session_id: str,
+        method: Callable[[Context, RequestT], RPCResult[CommandReply]],
+        request: RequestT,
+        options: RPCInvokeOptions,
+    ) -> CommandReply:
+        return await self._client.invoke_rpc(method, session_id, request, options=options)
+
+
+def _message_request(message: str | AgentUserMessage) -> tuple[SendUserMessageRequest, RPCInvokeOptions]:
+    checked = _checked_message(message)
+    identifier = checked.message_id or ""
+    instance = map_instance(message_receipt_id(identifier))
+    request = SendUserMessageRequest(identifier, checked.text, uuid.uuid4().hex, plan_mode=checked.plan_mode)
+    options = RPCInvokeOptions(
+        lock_attribute_map_instances=(RECEIPTS.lock(instance),),
+        load_attribute_map_instances=(RECEIPTS.load(instance),),
+    )
+    return request, options
 
 
 def _loads_interrupt(identifier: str) -> RPCInvokeOptions:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections import OrderedDict, deque
+from collections.abc import Sequence
 from datetime import timedelta
 from typing import Final, Self
 
@@ -101,21 +102,24 @@ class SessionEvents:
             await asyncio.sleep(_RECONNECT_SECONDS)
             return
         self._read_to = message.resume_token
-        for event in decode_events(message.value):
+        events = decode_events(message.value)
+        taken = self._count_taken(events)
+        for event in events:
             if event.attempt >= self._attempts.get(event.step, 0):
                 self._attempts[event.step] = event.attempt
                 self._attempts.move_to_end(event.step)
-                if not self._was_taken(event):
+                if event.seq > taken and (self._filter is None or not self._filter.holds(event)):
                     self._ready.append(event)
         if not self._ready:
             self._position = EventCursor(self._read_to)
         while len(self._attempts) > _REMEMBERED_STEPS:
             self._attempts.popitem(last=False)
 
-    def _was_taken(self, event: AgentEvent) -> bool:
-        """Whether the event lies before the cursor, or the snapshot that reading began with holds it."""
+    def _count_taken(self, events: Sequence[AgentEvent]) -> int:
+        """Return up to which `seq` the events of a message lie before the cursor that reading began with.
+
+        One attempt wrote the whole message and counted its events, whatever Step they are told under.
+        """
         position = self._position
-        same_attempt = (event.step, event.attempt) == (position.step, position.attempt)
-        if position.seq > 0 and same_attempt and event.seq <= position.seq:
-            return True
-        return self._filter is not None and self._filter.holds(event)
+        is_divided = any((one.step, one.attempt) == (position.step, position.attempt) for one in events)
+        return position.seq if is_divided else 0

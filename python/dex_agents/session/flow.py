@@ -112,7 +112,7 @@ class AgentSessionFlow(TurnRpcs, InterruptRpcs, ReadRpcs, Flow[SessionStepInput]
             .start_step(StartSession(runtime, graph))
             .other_steps(
                 AwaitUserMessage(runtime, graph),
-                ApplyRetention(runtime, graph),
+                ApplyRetention(runtime),
                 RunModel(runtime, graph),
                 FailTurn(runtime, graph),
                 ResumeTurn(graph),

@@ -10,11 +10,13 @@ from typing import Any, Final, assert_never
 import msgspec
 from dex import (
     AttributeMapLoad,
+    Context,
     RetryPolicy,
     Step,
     StepDecision,
     StepMovement,
     StepOptions,
+    dead_end,
     go_to_many,
 )
 
@@ -29,6 +31,7 @@ from dex_agents.session.persistence import (
     CONTEXT_SUMMARY,
     EARLIER_WRITES,
     FINISHED_CALLS,
+    IDLE,
     INBOX,
     LATEST_SUMMARY,
     MESSAGES,
@@ -42,10 +45,11 @@ from dex_agents.session.state import CallModel, SessionChange, StartToolCalls, T
 from dex_agents.session.transitions.retention import is_retention_due
 from dex_agents.wire.interrupts import AgentInterrupt
 from dex_agents.wire.sessions import AgentTurnState, SessionRecord
+from dex_agents.wire.signals import IdleToken
 from dex_agents.wire.step_inputs import IdleStepInput, ToolStepInput, TurnStepInput
 from dex_agents.wire.tool_calls import ToolEffect
 
-__all__ = ["UNTIL_IT_WORKS", "FlowGraph", "StepClasses"]
+__all__ = ["UNTIL_IT_WORKS", "FlowGraph", "StepClasses", "rest"]
 
 UNTIL_IT_WORKS: Final = RetryPolicy(
     initial_interval=timedelta(seconds=1),
@@ -113,10 +117,11 @@ class FlowGraph:
             steps.reconcile_tool_call,
         )
 
-    def follow(self, change: SessionChange, record: SessionRecord) -> StepDecision:
-        """Return the decision that follows a change.
+    def follow(self, context: Context, change: SessionChange, record: SessionRecord) -> StepDecision:
+        """Return the decision that follows a change of a running turn.
 
         Args:
+            context: The Step attempt.
             change: What is being committed.
             record: The record as `commit_change` wrote it.
         """
@@ -138,7 +143,7 @@ class FlowGraph:
             case WaitForUser() if is_retention_due(record, self._options.retention):
                 return go_to_many(self._apply_retention())
             case WaitForUser():
-                return go_to_many(self.await_user_message())
+                return rest(context)
             case _:
                 assert_never(change.next_step)
 
@@ -163,8 +168,12 @@ class FlowGraph:
         options = StepOptions(execute_retry=UNTIL_IT_WORKS, execute_load_channels=(INBOX,))
         return StepMovement(self._steps.close_session, IdleStepInput(), options=options)
 
-    def call_model(self, record: SessionRecord) -> StepMovement[TurnStepInput]:
+    def call_model(self, record: SessionRecord, *, begins_turn: bool = False) -> StepMovement[TurnStepInput]:
         """Call the model with everything that it reads; what a summary covers stays where it is.
+
+        Args:
+            record: The session as it is committed.
+            begins_turn: The turn begins in the same commit.
 
         Raises:
             RunnerContractError: No turn runs.
@@ -195,7 +204,9 @@ class FlowGraph:
             execute_load_attribute_map_instances=instances,
         ).on_execute_failure_proceed_to(self._steps.fail_turn, on_failure)
         return StepMovement(
-            self._steps.run_model, TurnStepInput(turn.number, turn.response_index), options=options
+            self._steps.run_model,
+            TurnStepInput(turn.number, turn.response_index, begins_turn=begins_turn),
+            options=options,
         )
 
     def cancel_turn(
@@ -337,6 +348,12 @@ class FlowGraph:
         options = StepOptions(wait_for_retry=UNTIL_IT_WORKS, execute_retry=UNTIL_IT_WORKS)
         step = TurnStepInput(turn.number, turn.response_index, calls_to_join=calls)
         return StepMovement(self._steps.resume_turn, step, options=options)
+
+
+def rest(context: Context) -> StepDecision:
+    """Let the next turn begin: by `AwaitUserMessage`, which waits beside every turn, or by a command."""
+    IDLE.publish(context, IdleToken())
+    return dead_end()
 
 
 def _context_loads(record: SessionRecord) -> tuple[AttributeMapLoad, ...]:

@@ -31,6 +31,7 @@ from dex_agents.wire.signals import (
     CancelledTurn,
     CommandReceipt,
     FinishedToolCall,
+    IdleToken,
     InboxItem,
     ToolDecision,
     WakeUp,
@@ -42,6 +43,7 @@ __all__ = [
     "CONTEXT_SUMMARY",
     "EARLIER_WRITES",
     "FINISHED_CALLS",
+    "IDLE",
     "INBOX",
     "INTERRUPTS",
     "LATEST_SUMMARY",
@@ -80,8 +82,8 @@ MILESTONE: Final = Attribute("milestone", int)
 session has begun."""
 
 TURN_GATE: Final = Attribute("cancelled_turn", CancelledTurn)
-"""The latest turn that was asked to cancel. Commands about the running turn lock it, and so does the Step
-that begins one: a cancellation never stops the wrong turn's Steps, and never crosses an approval."""
+"""The latest turn that was asked to cancel. Commands about the running turn lock it, and so does whatever
+begins one: a cancellation never stops the wrong turn's Steps, and never crosses an approval."""
 
 CLOSING: Final = Attribute("closing", bool)
 """Set once the session was asked to end: from then on it accepts nothing."""
@@ -114,7 +116,12 @@ No Step waits on it: a wait would take a message before its turn is committed, a
 would be nowhere to be seen. It is one Channel, and loaded alone: see decision 16."""
 
 WAKE_UPS: Final = Channel("wake_ups", WakeUp)
-"""What an idle session waits on; at least one for every message in the inbox."""
+"""At least one for every message in the inbox."""
+
+IDLE: Final = Channel("idle", IdleToken)
+"""Holds one token while no turn runs and nobody is about to begin one. `AwaitUserMessage` takes it together
+with a wake-up; a command that begins a turn itself deletes it. While it is there and no wake-up is, nothing
+is queued."""
 
 TOOL_DECISIONS: Final = ChannelMap("tool_decisions", ToolDecision)
 EARLIER_WRITES: Final = ChannelMap("earlier_writes", ToolDecision)
@@ -156,6 +163,7 @@ def build_schema(events: Stream[str]) -> PersistenceSchema:
         RECEIPTS,
         INBOX,
         WAKE_UPS,
+        IDLE,
         TOOL_DECISIONS,
         EARLIER_WRITES,
         FINISHED_CALLS,

@@ -35,21 +35,19 @@ _MAY_RUN_AGAIN: Final = "read or idempotent write"
 _MUST_NOT: Final = "any other effect"
 _FAILED: Final = "failed for good"
 _ALONE: Final = "over, the only call"
-_OVER: Final = "the turn is over"
 _DUE: Final = "over, with much to delete"
 
 STEP_ROUTES: Final[Mapping[StepName, Mapping[StepName, str]]] = {
     "StartSession": {
+        "AwaitUserMessage": "always",
         "RunModel": "with a first message",
-        "AwaitUserMessage": "without one",
     },
     "AwaitUserMessage": {
         "RunModel": "a message",
         "CloseSession": "closing",
-        "AwaitUserMessage": "nothing to do",
+        "AwaitUserMessage": "unless closing",
     },
     "RunModel": {
-        "AwaitUserMessage": _OVER,
         "ApplyRetention": _DUE,
         "RunModel": "continued, compacted, or no call can run",
         "CallTool": _MAY_RUN_AGAIN,
@@ -62,7 +60,6 @@ STEP_ROUTES: Final[Mapping[StepName, Mapping[StepName, str]]] = {
         "FailTurn": _FAILED,
     },
     "FailTurn": {
-        "AwaitUserMessage": _OVER,
         "ApplyRetention": _DUE,
     },
     "ResumeTurn": {
@@ -70,7 +67,6 @@ STEP_ROUTES: Final[Mapping[StepName, Mapping[StepName, str]]] = {
     },
     "CancelTurn": {
         "CancelTurn": "a call still runs",
-        "AwaitUserMessage": _OVER,
         "ApplyRetention": _DUE,
     },
     "CloseSession": {
@@ -122,15 +118,21 @@ STEP_ROUTES: Final[Mapping[StepName, Mapping[StepName, str]]] = {
         "CallTool": f"succeeded, {_MAY_RUN_AGAIN}",
         "CallSingleAttemptTool": f"succeeded, {_MUST_NOT}",
     },
-    "ApplyRetention": {
-        "AwaitUserMessage": "done",
-    },
+    "ApplyRetention": {},
 }
 """From each Step to those that it schedules. A Step whose call has its final record leads nowhere when the
-response asked for more calls than this one: `ResumeTurn` waits for all of them."""
+response asked for more calls than this one: `ResumeTurn` waits for all of them. The end of a turn leads
+nowhere too: one `AwaitUserMessage` waits beside every turn."""
 
-COMMAND_ROUTES: Final[Mapping[str, StepName]] = {"cancel_turn": "CancelTurn", "close_session": "CancelTurn"}
-"""From the commands that schedule a Step themselves; both do while a turn runs only."""
+COMMAND_ROUTES: Final[Mapping[str, StepName]] = {
+    "begin_turn": "RunModel",
+    "steer_user_message": "RunModel",
+    "approve_plan": "RunModel",
+    "cancel_turn": "CancelTurn",
+    "close_session": "CancelTurn",
+}
+"""From the commands that schedule a Step themselves: the first three in an idle session only, the others
+while a turn runs."""
 
 LAST_STEP: Final[StepName] = "CloseSession"
 """Ends the Flow."""

@@ -14,6 +14,7 @@ from dex_agents.session.flow_graph import FlowGraph
 from dex_agents.session.input_checks import find_text_refusal
 from dex_agents.session.persistence import (
     CLOSING,
+    IDLE,
     INBOX,
     INTERRUPTS,
     PLAN,
@@ -32,6 +33,7 @@ from dex_agents.session.persistence import (
 )
 from dex_agents.session.runtime import SessionRuntime
 from dex_agents.session.steps.inbox import load_inbox
+from dex_agents.session.steps.turn_begin import take_message
 from dex_agents.session.steps.turn_gate import is_cancelled
 from dex_agents.session.transitions.plans import approve_plan
 from dex_agents.wire.messages import QueuedMessage
@@ -62,7 +64,19 @@ class TurnRpcs:
         """Accept a message; the receipt under its ID must be locked and loaded."""
         return self._refuse(context, input) or self._accept(context, input)
 
-    @rpc(lock_attributes=(TURN_GATE.lock(),), load_attribute_maps=(INTERRUPTS,))
+    @rpc(lock_attributes=(TURN_GATE.lock(),), load_channels=(IDLE,))
+    def begin_turn(self, context: Context, input: SendUserMessageRequest) -> RPCResult[CommandReply]:
+        """Accept a message as `send_user_message` does; in an idle session its turn begins with it.
+
+        The receipt under its ID must be locked and loaded.
+        """
+        return self._refuse(context, input) or self._begin(context, input)
+
+    @rpc(
+        lock_attributes=(TURN_GATE.lock(),),
+        load_attribute_maps=(INTERRUPTS,),
+        load_channels=(IDLE,),
+    )
     def steer_user_message(self, context: Context, input: SendUserMessageRequest) -> RPCResult[CommandReply]:
         """Accept a message for the running turn; the receipt under its ID must be locked and loaded.
 
@@ -75,7 +89,7 @@ class TurnRpcs:
         record = get_stored(RECORD, context)
         turn = None if record is None else record.turn
         if turn is None or is_cancelled(context, turn.number):
-            return self._accept(context, input)
+            return self._begin(context, input)
         for key in INTERRUPTS.get_all_instance_keys(context):
             interrupt = INTERRUPTS.get(context, key)
             if interrupt.kind != "task":
@@ -102,7 +116,7 @@ class TurnRpcs:
         repeated = receipt is not None and receipt.request_id == input.request_id
         return APPLIED if repeated else ALREADY_DONE
 
-    @rpc(lock_attributes=(TURN_GATE.lock(),))
+    @rpc(lock_attributes=(TURN_GATE.lock(),), load_channels=(IDLE,))
     def approve_plan(self, context: Context, input: ApprovePlanRequest) -> RPCResult[CommandReply]:
         """Approve the latest draft and start the turn that works on it; its receipt must be loaded."""
         receipt = plan_receipt_id(input.revision)
@@ -119,7 +133,7 @@ class TurnRpcs:
         RECEIPTS.set(context, map_instance(receipt), CommandReceipt(input.request_id, self._runtime.clock()))
         text = texts.plan_approved(plan.revision)
         message = SendUserMessageRequest(input.request_id, text, input.request_id)
-        return self._accept(context, message, approved_plan=plan.revision)
+        return self._begin(context, message, approved_plan=plan.revision)
 
     @rpc(lock_attributes=(SETTINGS.lock(),))
     def update_session_settings(
@@ -173,6 +187,19 @@ class TurnRpcs:
         refusal = find_text_refusal(self._runtime.runner, input.text)
         return None if refusal is None else invalid("text", refusal)
 
+    def _begin(
+        self, context: Context, input: SendUserMessageRequest, *, approved_plan: int | None = None
+    ) -> RPCResult[CommandReply]:
+        # With a wake-up something may be queued that comes first. The engine refuses to delete a token that
+        # was taken meanwhile, and the command is made again.
+        tokens, record = IDLE.pending_messages(context), get_stored(RECORD, context)
+        if not tokens or record is None or WAKE_UPS.size(context):
+            return self._accept(context, input, approved_plan=approved_plan)
+        IDLE.delete(context, tokens[0].message_id)
+        message = self._receive(context, input, approved_plan=approved_plan)
+        movement = take_message(self._runtime, self._graph, context, record, message)
+        return RPCResult(CommandReply("applied"), next_steps=(movement,))
+
     def _accept(
         self,
         context: Context,
@@ -181,8 +208,24 @@ class TurnRpcs:
         steering: bool = False,
         approved_plan: int | None = None,
     ) -> RPCResult[CommandReply]:
+        message = self._receive(context, input, steering=steering, approved_plan=approved_plan)
+        INBOX.publish(context, InboxItem(message=message))
+        WAKE_UPS.publish(context, WakeUp())
+        STATUS.set(context, "running")
+        return APPLIED
+
+    def _receive(
+        self,
+        context: Context,
+        input: SendUserMessageRequest,
+        *,
+        steering: bool = False,
+        approved_plan: int | None = None,
+    ) -> QueuedMessage:
         now = self._runtime.clock()
-        message = QueuedMessage(
+        receipt = map_instance(message_receipt_id(input.message_id))
+        RECEIPTS.set(context, receipt, CommandReceipt(input.request_id, now))
+        return QueuedMessage(
             input.message_id,
             input.text,
             now,
@@ -190,12 +233,6 @@ class TurnRpcs:
             steering=steering,
             approved_plan=approved_plan,
         )
-        INBOX.publish(context, InboxItem(message=message))
-        WAKE_UPS.publish(context, WakeUp())
-        STATUS.set(context, "running")
-        receipt = map_instance(message_receipt_id(input.message_id))
-        RECEIPTS.set(context, receipt, CommandReceipt(input.request_id, now))
-        return APPLIED
 
     def _begin_cancelling(
         self, context: Context, turn: AgentTurnState, request_id: str

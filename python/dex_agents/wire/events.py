@@ -49,7 +49,8 @@ class _Event(msgspec.Struct, frozen=True, kw_only=True, tag_field="type", omit_d
             from 1. For the end of a turn: how many responses the turn has stored; what a viewer was shown of
             later ones was lost.
         attempt: The Step attempt that wrote it; a reader drops what a lower attempt of `step` wrote.
-        step: The Step execution that wrote it.
+        step: The Step execution that wrote it; for what tells that a turn began, the name of that
+            announcement, since more than one Step may make it.
         at: When.
     """
 

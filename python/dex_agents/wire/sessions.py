@@ -30,6 +30,7 @@ class AgentTurnState(msgspec.Struct, frozen=True, omit_defaults=True):
             a summary covers.
         waiting_call_ids: The calls of the latest response.
         plan_mode: Whether the turn writes a plan and runs nothing.
+        approved_plan: The revision of the plan whose approval began the turn.
         model_usage: What the turn consumed so far, one entry a model.
     """
 
@@ -41,6 +42,7 @@ class AgentTurnState(msgspec.Struct, frozen=True, omit_defaults=True):
     tool_call_ids: tuple[str, ...] = ()
     waiting_call_ids: tuple[str, ...] = ()
     plan_mode: bool = False
+    approved_plan: int | None = None
     model_usage: tuple[ModelUsage, ...] = ()
 
     @property

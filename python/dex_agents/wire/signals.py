@@ -13,6 +13,7 @@ __all__ = [
     "CancelledTurn",
     "CommandReceipt",
     "FinishedToolCall",
+    "IdleToken",
     "InboxItem",
     "ToolDecision",
     "WakeUp",
@@ -86,4 +87,8 @@ class InboxItem(msgspec.Struct, frozen=True, omit_defaults=True):
 
 
 class WakeUp(msgspec.Struct, frozen=True):
-    """Tells an idle session to look at its inbox, and whether it was asked to end."""
+    """Asks for a look at the inbox, and whether the session was asked to end."""
+
+
+class IdleToken(msgspec.Struct, frozen=True):
+    """Lets whoever takes it begin a turn, or end the session."""

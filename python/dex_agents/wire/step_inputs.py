@@ -34,12 +34,14 @@ class TurnStepInput(msgspec.Struct, frozen=True, omit_defaults=True):
     Attributes:
         turn_number: The turn.
         response_index: Model responses of the turn that were stored when the Step was scheduled.
+        begins_turn: For `RunModel`: whether the turn has not been told to viewers yet.
         calls_to_join: For `ResumeTurn`: how many calls of the response report that they are final.
         is_grace_over: For `CancelTurn`: whether the running calls have had their time.
     """
 
     turn_number: int
     response_index: int
+    begins_turn: bool = False
     calls_to_join: int = 0
     is_grace_over: bool = False
 

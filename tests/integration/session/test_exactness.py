@@ -18,12 +18,14 @@ from dex import (
     RPCInvokeOptions,
     RpcLockConflictError,
     RPCResult,
+    Wait,
     WorkerTarget,
     rpc,
 )
 from dex import StepDecision as Decision
 
 from dex_agents import (
+    AgentEvent,
     AgentSessionClient,
     AgentSessionFlow,
     AgentSessionOptions,
@@ -33,6 +35,9 @@ from dex_agents import (
     InvalidInputError,
     ToolCallCompleted,
     ToolEffect,
+    TurnCancelled,
+    TurnStarted,
+    UserMessageEvent,
     build_session_registry,
 )
 from dex_agents.builtin_loop import (
@@ -49,24 +54,29 @@ from dex_agents.engine import LocalEngine
 from dex_agents.session.blob_cache import FetchingBlobCache
 from dex_agents.session.calls import SessionCalls
 from dex_agents.session.persistence import (
+    IDLE,
     INBOX,
     INTERRUPTS,
     RECEIPTS,
     TOOL_CALLS,
     TURN_GATE,
     map_instance,
+    message_receipt_id,
 )
 from dex_agents.session.steps.cancel_turn import CancelTurn
-from dex_agents.session.steps.lifecycle import StartSession
+from dex_agents.session.steps.lifecycle import AwaitUserMessage, StartSession
+from dex_agents.session.steps.run_model import RunModel
 from dex_agents.session.turn_rpcs import TurnRpcs
 from dex_agents.wire.rpc_values import (
     CancelTurnRequest,
     CloseSessionRequest,
     CommandReply,
     ResolveInterruptRequest,
+    SendUserMessageRequest,
 )
-from dex_agents.wire.step_inputs import SessionStepInput, TurnStepInput
+from dex_agents.wire.step_inputs import IdleStepInput, SessionStepInput, TurnStepInput
 from tests.integration.session.desk import (
+    answers,
     ask,
     asking,
     build_flow,
@@ -166,22 +176,139 @@ async def test_the_repeat_of_an_approval_is_told_that_it_took_effect(tmp_path: P
     assert (first.verdict, repeat.verdict) == ("applied", "applied")
 
 
-class _GatedFlow(AgentSessionFlow):
-    """Holds the answer to a cancellation back after it was decided."""
+class _HeldFlow(AgentSessionFlow):
+    """Holds the answer to a command back after it was decided."""
 
     def __init__(self, script: Any) -> None:
         definition = AgentDefinition(name="desk", model=ScriptedModelClient(script))
         super().__init__(BuiltinLoopAgentRunner(definition), "Desk")
         self.decided, self.may_commit = asyncio.Event(), asyncio.Event()
 
+    async def hold(self) -> None:
+        self.decided.set()
+        await self.may_commit.wait()
+
+
+class _HeldCancellation(_HeldFlow):
     @rpc(lock_attributes=(TURN_GATE.lock(),), load_channels=(INBOX,))
     async def cancel_turn(  # pyright: ignore[reportIncompatibleMethodOverride]
         self, context: Context, input: CancelTurnRequest
     ) -> RPCResult[CommandReply]:
         result = TurnRpcs.cancel_turn(self, context, input)
-        self.decided.set()
-        await self.may_commit.wait()
+        await self.hold()
         return result
+
+
+class _HeldBegin(_HeldFlow):
+    @rpc(lock_attributes=(TURN_GATE.lock(),), load_channels=(IDLE,))
+    async def begin_turn(  # pyright: ignore[reportIncompatibleMethodOverride]
+        self, context: Context, input: SendUserMessageRequest
+    ) -> RPCResult[CommandReply]:
+        result = TurnRpcs.begin_turn(self, context, input)
+        await self.hold()
+        return result
+
+
+async def test_a_message_whose_begin_was_overtaken_is_queued_behind_the_other(tmp_path: Path) -> None:
+    flow = _HeldBegin(obedient)
+    async with _serve_with_sdk_client(tmp_path / "a.db", flow) as (client, sdk_client):
+        await client.start_session("s")
+        await client.wait_for_idle("s")
+        sending = asyncio.create_task(client.send_user_message("s", AgentUserMessage("second", "m-2")))
+        await flow.decided.wait()
+        receipt = map_instance(message_receipt_id("m-1"))
+        options = RPCInvokeOptions(load_attribute_map_instances=(RECEIPTS.load(receipt),))
+        queued = SendUserMessageRequest("m-1", "first", "request-1")
+        await sdk_client.invoke_rpc(flow.send_user_message, "s", queued, options=options)
+        flow.may_commit.set()
+        assert await sending
+        await client.wait_for_idle("s")
+        assert await answers(client, "s") == ["you said: first", "you said: second"]
+
+
+async def test_messages_keep_their_order_while_the_session_begins(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    may_wait = asyncio.Event()
+    wait_for = AwaitUserMessage.wait_for
+
+    def held_back(self: AwaitUserMessage, context: Context, input: IdleStepInput) -> Wait:
+        if not may_wait.is_set():
+            raise RuntimeError("lost")
+        return wait_for(self, context, input)
+
+    monkeypatch.setattr(AwaitUserMessage, "wait_for", held_back)
+    flow = build_flow()
+    async with _serve_with_sdk_client(tmp_path / "a.db", flow) as (client, sdk_client):
+        await client.start_session("s")
+        await client.wait_for_idle("s")
+        receipt = map_instance(message_receipt_id("m-1"))
+        options = RPCInvokeOptions(load_attribute_map_instances=(RECEIPTS.load(receipt),))
+        queued = SendUserMessageRequest("m-1", "first", "request-1")
+        await sdk_client.invoke_rpc(flow.send_user_message, "s", queued, options=options)
+        assert await client.send_user_message("s", "second")
+        assert len(await client.list_queued_messages("s")) == 2
+        may_wait.set()
+        await client.wait_for_idle("s")
+        assert await answers(client, "s") == ["you said: first", "you said: second"]
+
+
+async def test_a_session_that_is_closed_while_a_message_begins_its_turn_ends(tmp_path: Path) -> None:
+    flow = _HeldBegin(obedient)
+    async with serve(tmp_path / "a.db", flow) as client:
+        await client.start_session("s")
+        await client.wait_for_idle("s")
+        sending = asyncio.create_task(client.send_user_message("s", "hello"))
+        await flow.decided.wait()
+        closing = asyncio.create_task(client.close_session("s"))
+        await asyncio.sleep(0)
+        flow.may_commit.set()
+        assert await sending
+        assert (await closing).turn_count == 1
+        snapshot = await client.get_agent_snapshot("s")
+    assert snapshot.messages[0].text == "hello"
+    assert snapshot.last_turn_outcome in ("cancelled", "completed")
+
+
+@pytest.mark.requirement("message-once")
+async def test_of_messages_sent_at_once_each_gets_one_turn(tmp_path: Path) -> None:
+    async with serve(tmp_path / "a.db", build_flow()) as client:
+        await client.start_session("s")
+        await client.wait_for_idle("s")
+        texts = [f"number {number}" for number in range(20)]
+        sent = await asyncio.gather(*(client.send_user_message("s", text) for text in texts))
+        progress = await client.wait_for_idle("s")
+        said = await answers(client, "s")
+    assert all(sent)
+    assert progress.turn_count == len(texts)
+    assert set(said) == {f"you said: {text}" for text in texts}
+
+
+@pytest.mark.requirement("snapshot-and-events")
+async def test_viewers_see_a_turn_that_was_cancelled_before_its_first_model_call(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    entered = asyncio.Event()
+
+    async def lost(self: RunModel, context: AsyncContext, input: TurnStepInput) -> Decision:
+        entered.set()
+        raise RuntimeError("lost")
+
+    monkeypatch.setattr(RunModel, "execute", lost)
+    async with serve(tmp_path / "a.db", build_flow()) as client:
+        await client.start_session("s")
+        await client.wait_for_idle("s")
+        await client.send_user_message("s", AgentUserMessage("hello", "m-1"))
+        await entered.wait()
+        assert await client.cancel_turn("s")
+        await client.wait_for_idle("s")
+        seen: list[AgentEvent] = []
+        async for event in client.events("s"):
+            seen.append(event)
+            if isinstance(event, TurnCancelled):
+                break
+    assert [type(event) for event in seen] == [TurnStarted, UserMessageEvent, TurnCancelled]
+    assert [event.message_id for event in seen if isinstance(event, UserMessageEvent)] == ["m-1"]
 
 
 async def test_a_cancellation_that_a_finished_turn_overtook_did_not_take_effect(tmp_path: Path) -> None:
@@ -192,7 +319,7 @@ async def test_a_cancellation_that_a_finished_turn_overtook_did_not_take_effect(
         await may_answer.wait()
         return ScriptedModelReply(text="done")
 
-    flow = _GatedFlow(script)
+    flow = _HeldCancellation(script)
     async with serve(tmp_path / "a.db", flow) as client:
         await client.start_session("s", first_message="go")
         await called.wait()

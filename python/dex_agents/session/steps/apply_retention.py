@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from dex import AsyncContext, StepDecision, go_to_many
+from dex import AsyncContext, StepDecision
 
-from dex_agents.session.flow_graph import FlowGraph
+from dex_agents.session.flow_graph import rest
 from dex_agents.session.persistence import (
     MESSAGES,
     RECEIPTS,
@@ -34,13 +34,12 @@ class ApplyRetention(SessionStep[IdleStepInput]):
         running turn is ever deleted.
     """
 
-    def __init__(self, runtime: SessionRuntime, graph: FlowGraph) -> None:
+    def __init__(self, runtime: SessionRuntime) -> None:
         """Bind the Step to its Flow."""
         self._runtime = runtime
-        self._graph = graph
 
     async def execute(self, context: AsyncContext, input: IdleStepInput) -> StepDecision:
-        """Delete, then wait for the next message."""
+        """Delete, then let the next turn begin."""
         chunks = [MESSAGES.get(context, key) for key in MESSAGES.get_all_instance_keys(context)]
         calls = [TOOL_CALLS.get(context, key) for key in TOOL_CALLS.get_all_instance_keys(context)]
         plan = plan_retention(load_record(context), self._runtime.options.retention, chunks, calls)
@@ -54,4 +53,4 @@ class ApplyRetention(SessionStep[IdleStepInput]):
         for message_id in plan.message_ids:
             RECEIPTS.delete(context, map_instance(message_receipt_id(message_id)))
         RECORD.set(context, plan.record)
-        return go_to_many(self._graph.await_user_message())
+        return rest(context)

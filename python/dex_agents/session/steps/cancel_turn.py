@@ -89,13 +89,15 @@ class CancelTurn(SessionStep[TurnStepInput]):
         change = cancel_turn(before, after, closing, now, joining=steering.messages)
         turn = before.turn
         with step_events(context, self._runtime, turn.turn_id, turn.response_index) as events:
+            if turn.response_index == 0:
+                events.announce_turn(before, for_good=True)
             # They would have joined the next model call: a snapshot of the turn does not hold them yet.
             for event in steering.events:
                 events.write(msgspec.structs.replace(event, response_index=turn.response_index + 1))
             events.write_all(change.events)
         left = inbox.take_joining(context, settled=False)
         record = commit_change(context, change, loaded_messages=before.messages, inbox=left)
-        return self._graph.follow(change, record)
+        return self._graph.follow(context, change, record)
 
 
 def _drop_signals(context: AsyncContext) -> None:

@@ -14,8 +14,9 @@ from dex_agents.codecs.events import encode_events
 from dex_agents.codecs.unicode_text import cut_to_bytes, replace_lone_surrogates
 from dex_agents.limits import MAX_EVENT_TEXT_BYTES
 from dex_agents.session.runtime import SessionRuntime
+from dex_agents.session.state import TurnView
+from dex_agents.session.transitions.turns import describe_beginning
 from dex_agents.wire.events import AgentEvent, ReasoningDelta, TextDelta, ToolCallProgress
-from dex_agents.wire.tool_calls import AgentToolCall
 
 __all__ = ["StepEvents", "step_events"]
 
@@ -24,6 +25,10 @@ _FLUSH_SECONDS: Final = 0.05
 
 _BATCH_CHARACTERS: Final = 32 * 1024
 """A Stream message stays far below the 4 MiB that a Dex client can receive."""
+
+
+_LAST_ANNOUNCEMENT: Final = 1000
+"""Above every number of attempts that a model call has."""
 
 
 class StepEvents:
@@ -52,26 +57,47 @@ class StepEvents:
         self._timer: asyncio.TimerHandle | None = None
         self._closed = False
 
+    def announce_turn(self, view: TurnView, *, for_good: bool) -> None:
+        """Tell viewers that a turn has begun.
+
+        Whoever begins a turn may not be able to write to the Stream, so the first Step after that does, and
+        the one that ends a turn without a model response. Under one name, so that of several announcements
+        the latest counts.
+
+        Args:
+            view: The turn.
+            for_good: The turn ends with this Step, so no other announcement may follow.
+        """
+        named = f"{view.turn.turn_id} begins"
+        attempt = self._context.attempt + (_LAST_ANNOUNCEMENT if for_good else 0)
+        for event in describe_beginning(view):
+            self._write(event, named, attempt)
+
     def begin_response(self, response_index: int) -> None:
         """Let what is written from now on belong to a response of the turn that is not stored yet."""
         self._response_index = response_index
 
     def write(self, event: AgentEvent) -> None:
         """Write one event; texts beyond `limits.MAX_EVENT_TEXT_BYTES` are cut in it."""
+        self._write(event, self._context.step_execution_id, self._context.attempt)
+
+    def _write(self, event: AgentEvent, step: str, attempt: int) -> None:
         if self._closed:
             return
         self._seq += 1
+        weight = _weight(event)
+        # Nearly no event comes near the limit, and the weight is needed anyway.
         framed = msgspec.structs.replace(
-            _cut(event),
+            event if weight * 4 <= MAX_EVENT_TEXT_BYTES else _cut(event),
             seq=self._seq,
-            attempt=self._context.attempt,
-            step=self._context.step_execution_id,
+            attempt=attempt,
+            step=step,
             at=self._clock(),
             turn_id=event.turn_id or self._turn_id,
             response_index=event.response_index or self._response_index,
         )
         self._batch.append(framed)
-        self._characters += _weight(framed)
+        self._characters += min(weight, MAX_EVENT_TEXT_BYTES)
         self._schedule()
 
     def write_all(self, events: Iterable[AgentEvent]) -> None:
@@ -152,11 +178,15 @@ def step_events(
 
 
 def _weight(event: AgentEvent) -> int:
-    texts = (getattr(event, name) for name in event.__struct_fields__)
-    size = 200 + sum(len(value) for value in texts if isinstance(value, str))
-    call = getattr(event, "tool_call", None)
-    if isinstance(call, AgentToolCall):
-        size += len(call.arguments) + len(call.output or "") + len(call.error or "")
+    """Return about how many characters an event takes, and at least those of every text that `_cut` cuts."""
+    size = 200
+    for name in event.__struct_fields__:
+        value = getattr(event, name)
+        if isinstance(value, str):
+            size += len(value)
+        elif isinstance(value, msgspec.Struct):
+            inner = (getattr(value, field) for field in value.__struct_fields__)
+            size += sum(len(text) for text in inner if isinstance(text, str))
     return size
 
 

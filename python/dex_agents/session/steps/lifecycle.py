@@ -16,25 +16,24 @@ from dex_agents import texts
 from dex_agents.session.flow_graph import UNTIL_IT_WORKS, FlowGraph
 from dex_agents.session.persistence import (
     CLOSING,
+    IDLE,
     INBOX,
-    PLAN,
     RECORD,
     STATUS,
     TURN_GATE,
     WAKE_UPS,
-    get_stored,
 )
 from dex_agents.session.runtime import SessionRuntime
 from dex_agents.session.steps.commit import commit_change, raise_milestone
 from dex_agents.session.steps.event_stream import step_events
 from dex_agents.session.steps.inbox import load_inbox
 from dex_agents.session.steps.session_step import SessionStep
+from dex_agents.session.steps.turn_begin import take_message
 from dex_agents.session.steps.turn_loading import load_record
 from dex_agents.session.transitions.closing import close_session, summarize_session
-from dex_agents.session.transitions.turns import begin_turn
 from dex_agents.wire.messages import QueuedMessage
 from dex_agents.wire.sessions import SessionRecord
-from dex_agents.wire.signals import InboxItem
+from dex_agents.wire.signals import IdleToken, InboxItem
 from dex_agents.wire.step_inputs import IdleStepInput, SessionStepInput
 
 __all__ = ["AwaitUserMessage", "CloseSession", "StartSession"]
@@ -61,10 +60,12 @@ class StartSession(SessionStep[SessionStepInput]):
         now = self._runtime.clock()
         record = SessionRecord(started_at=now)
         raise_milestone(context)
+        awaiting = self._graph.await_user_message()
         if input.first_message is None:
             RECORD.set(context, record)
             STATUS.set(context, "idle")
-            return go_to_many(self._graph.await_user_message())
+            IDLE.publish(context, IdleToken())
+            return go_to_many(awaiting)
         message = QueuedMessage(
             message_id=input.first_message.message_id or f"{context.flow_id}:first",
             text=input.first_message.text,
@@ -75,12 +76,16 @@ class StartSession(SessionStep[SessionStepInput]):
             # The wake-up of the command that closes is there; the message is stored as unanswered.
             RECORD.set(context, record)
             INBOX.publish(context, InboxItem(message=message))
-            return go_to_many(self._graph.await_user_message())
-        return _take(self._runtime, self._graph, context, record, message)
+            IDLE.publish(context, IdleToken())
+            return go_to_many(awaiting)
+        return go_to_many(take_message(self._runtime, self._graph, context, record, message), awaiting)
 
 
 class AwaitUserMessage(SessionStep[IdleStepInput]):
-    """Waits, for as long as it takes, for the next message or for the end of the session.
+    """Waits, beside whatever runs, until no turn does and a message is queued or the session is to end.
+
+    One execution of it waits at any time until the session ends. A message that comes while the session is
+    idle begins its turn by itself and leaves this Step waiting.
 
     Durability:
         Taking a message and beginning its turn is one commit: a crash takes it again or not at all.
@@ -92,8 +97,8 @@ class AwaitUserMessage(SessionStep[IdleStepInput]):
         self._graph = graph
 
     def wait_for(self, context: Context, input: IdleStepInput) -> Wait:
-        """Wait until there may be something to do."""
-        return Wait.until(WAKE_UPS.for_one())
+        """Wait until there may be something to do and nothing else is being done."""
+        return Wait.all_of(WAKE_UPS.for_one(), IDLE.for_one())
 
     async def execute(self, context: AsyncContext, input: IdleStepInput) -> StepDecision:
         """End the session, take the oldest message, or wait again."""
@@ -102,7 +107,11 @@ class AwaitUserMessage(SessionStep[IdleStepInput]):
         for item in load_inbox(context).waits_for_turn:
             if item.value.message is not None:
                 INBOX.delete(context, item.message_id)
-                return _take(self._runtime, self._graph, context, load_record(context), item.value.message)
+                movement = take_message(
+                    self._runtime, self._graph, context, load_record(context), item.value.message
+                )
+                return go_to_many(movement, self._graph.await_user_message())
+        IDLE.publish(context, IdleToken())
         return go_to_many(self._graph.await_user_message())
 
 
@@ -139,19 +148,3 @@ class CloseSession(SessionStep[IdleStepInput]):
         return force_complete_if_channels_empty(
             summarize_session(change.record), self._graph.close_session(), INBOX
         )
-
-
-def _take(
-    runtime: SessionRuntime,
-    graph: FlowGraph,
-    context: AsyncContext,
-    record: SessionRecord,
-    message: QueuedMessage,
-) -> StepDecision:
-    user_message = runtime.runner.build_user_message(message.text)
-    change = begin_turn(record, message, user_message, runtime.clock(), plan=get_stored(PLAN, context))
-    with step_events(context, runtime, change.running_turn.turn_id) as events:
-        events.write_all(change.events)
-    record = commit_change(context, change)
-    INBOX.publish(context, InboxItem(running_turn=change.running_turn.number))
-    return graph.follow(change, record)

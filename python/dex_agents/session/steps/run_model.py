@@ -82,12 +82,14 @@ class RunModel(SessionStep[TurnStepInput]):
         joining = build_joining(inbox, self._runtime.runner)
         settings = get_stored(SETTINGS, context)
         with step_events(context, self._runtime, view.turn.turn_id, view.turn.response_index) as events:
+            if input.begins_turn:
+                events.announce_turn(view, for_good=False)
             async with heartbeats(context):
                 change, has_joined = await self._think(context, view, joining, settings, events)
             events.write_all(change.events)
         left = inbox.take_joining(context, settled=True) if has_joined else inbox
         record = commit_change(context, change, loaded_messages=view.messages, inbox=left)
-        return self._graph.follow(change, record)
+        return self._graph.follow(context, change, record)
 
     async def _think(
         self,
@@ -209,9 +211,11 @@ class FailTurn(SessionStep[TurnStepInput]):
         closing = closing_messages(self._runtime, view, texts.turn_failed_note(error))
         change = fail_turn(view, closing, error, self._runtime.clock())
         with step_events(context, self._runtime, view.turn.turn_id, view.turn.response_index) as events:
+            if input.begins_turn:
+                events.announce_turn(view, for_good=True)
             events.write_all(change.events)
         record = commit_change(context, change, loaded_messages=view.messages, inbox=load_inbox(context))
-        return self._graph.follow(change, record)
+        return self._graph.follow(context, change, record)
 
 
 def _require_outcome(outcome: object) -> AgentTurnOutcome:

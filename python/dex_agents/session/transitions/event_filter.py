@@ -118,11 +118,10 @@ class EventFilter:
         True for the event with which the latest committed model call, or the turn before it, ended: no call
         runs beside a model call, so what follows in the stream is all that may be missing.
         """
-        if not self._is_running:
+        if not self._is_running or self._response_index == 0:
+            # The begin of a turn may be told more than once, and later than a snapshot holds it.
             is_ending = isinstance(event, TurnCompletedEvent | TurnFailed | TurnCancelled)
-            return is_ending and _number(event) == self._turn_count
-        if self._response_index == 0:
-            return isinstance(event, TurnStarted) and _number(event) == self._turn_count
+            return is_ending and _number(event) == self._turn_count - self._is_running
         is_answer = isinstance(event, ModelCompleted) and event.response_index == self._response_index
         return is_answer and _number(event) == self._turn_count
 

@@ -47,7 +47,6 @@ from dex_agents.wire.events import (
     UserMessageEvent,
 )
 from dex_agents.wire.messages import AgentMessage, FrameworkMessage, QueuedMessage
-from dex_agents.wire.plans import AgentPlan
 from dex_agents.wire.sessions import AgentTurnState, SessionRecord, TurnOutcome
 from dex_agents.wire.usage import AgentUsage, add_agent_usage
 
@@ -56,6 +55,7 @@ __all__ = [
     "cancel_turn",
     "cancelled_tool_calls",
     "decide_model_outcome",
+    "describe_beginning",
     "fail_turn",
     "first_tool_call_number",
     "used_tool_call_ids",
@@ -68,17 +68,14 @@ def begin_turn(
     message: QueuedMessage,
     user_message: FrameworkMessage,
     now: datetime,
-    *,
-    plan: AgentPlan | None = None,
 ) -> SessionChange:
-    """Take a message and begin its turn.
+    """Take a message and begin its turn; `describe_beginning` says later what viewers are told of it.
 
     Args:
         record: The session, without a running turn.
         message: What was accepted.
         user_message: The same as the runner spells it.
         now: The time of the commit.
-        plan: The latest plan, of which viewers are told when the message stands for its approval.
     """
     phase = move_turn(find_turn_phase(record), "take_message")
     number = record.turn_count + 1
@@ -87,6 +84,7 @@ def begin_turn(
         started_at=now,
         first_sequence=record.next_sequence,
         plan_mode=message.plan_mode,
+        approved_plan=message.approved_plan,
     )
     stored = number_messages(
         [user_message],
@@ -95,12 +93,6 @@ def begin_turn(
         now=now,
         message_id=message.message_id,
     )
-    events: list[AgentEvent] = [
-        TurnStarted(turn_id=turn.turn_id),
-        UserMessageEvent(turn_id=turn.turn_id, message_id=message.message_id, text=message.text),
-    ]
-    if plan is not None and plan.revision == message.approved_plan:
-        events.append(PlanUpdated(turn_id=turn.turn_id, plan=plan))
     return SessionChange(
         record=msgspec.structs.replace(
             record, turn_count=number, turn=turn, next_sequence=record.next_sequence + len(stored)
@@ -108,8 +100,22 @@ def begin_turn(
         status=SESSION_STATUSES[phase],
         next_step=CallModel(),
         new_messages=stored,
-        events=tuple(events),
     )
+
+
+def describe_beginning(view: TurnView) -> tuple[AgentEvent, ...]:
+    """Return what viewers are told of a turn that has begun; nothing once a summary covers its message."""
+    first = next((one for one in view.turn_messages if one.sequence == view.turn.first_sequence), None)
+    if first is None:
+        return ()
+    turn_id, plan = view.turn.turn_id, view.plan
+    events: list[AgentEvent] = [
+        TurnStarted(turn_id=turn_id),
+        UserMessageEvent(turn_id=turn_id, message_id=first.message_id or "", text=first.text or ""),
+    ]
+    if plan is not None and plan.revision == view.turn.approved_plan:
+        events.append(PlanUpdated(turn_id=turn_id, plan=plan))
+    return tuple(events)
 
 
 def with_settings_revision(view: TurnView, revision: int) -> TurnView:
