@@ -123,6 +123,7 @@ class Streams:
         # go.
         self._order: deque[tuple[_Stream, StreamMessageRow, int]] = deque()
         self._tail_bytes = 0
+        self._tail_messages = 0
         for row in rows:
             group = self._groups.get((row.flow_type, row.name))
             if group is None:
@@ -272,11 +273,15 @@ class Streams:
             if is_kept:
                 self._drop_first(stream)
             self._order.popleft()
+        if len(self._order) > 2 * self._tail_messages:
+            # Of streams that lost messages while an older one of a quiet stream was kept.
+            self._order = deque(entry for entry in self._order if entry[1].sequence >= entry[0].tail_start)
 
     def _publish(self, stream: _Stream, message: StreamMessageRow, sequence: int) -> None:
         stream.tail.append(message)
         self._order.append((stream, message, sequence))
         self._tail_bytes += len(message.value) + MESSAGE_OVERHEAD_BYTES
+        self._tail_messages += 1
         waiters, stream.waiters = stream.waiters, []
         for waiter in waiters:
             if not waiter.done():
@@ -287,6 +292,7 @@ class Streams:
         message = stream.tail.popleft()
         stream.tail_start = message.sequence + 1
         self._tail_bytes -= len(message.value) + MESSAGE_OVERHEAD_BYTES
+        self._tail_messages -= 1
         self._drop_if_unused(stream)
 
     async def _find_after(self, stream: _Stream, after: int) -> StreamMessageRow | None:
