@@ -15,7 +15,7 @@ from tests.crash.engine.faults import FaultyEngine
 
 __all__ = ["KillCounts", "Killer"]
 
-_BOUND: Final = 120.0
+_BOUND: Final = 300.0
 """Seconds for a kill to come to its moment; who waits knows when to give up earlier."""
 
 

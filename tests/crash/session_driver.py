@@ -39,6 +39,7 @@ class SessionDriver:
 
     Attributes:
         answers: Answers to questions that took effect.
+        acknowledged_messages: How many messages were acknowledged.
     """
 
     def __init__(self, sessions: AgentSessionClient, findings: Findings, *, bound: float) -> None:
@@ -56,11 +57,7 @@ class SessionDriver:
         self._decisions: dict[str, dict[str, list[str]]] = {}
         self._given = 0
         self.answers = 0
-
-    @property
-    def acknowledged_messages(self) -> int:
-        """How many messages were acknowledged."""
-        return sum(len(sent) for sent in self._acknowledged.values())
+        self.acknowledged_messages = 0
 
     async def start(self, plan: SessionPlan) -> None:
         """Start the session of a plan."""
@@ -72,9 +69,9 @@ class SessionDriver:
             await self._until_available(
                 lambda: self._sessions.start_session(plan.session_id, first_message=first)
             )
-        sent = self._acknowledged.setdefault(plan.session_id, [])
-        if first is not None and first.message_id is not None:
-            sent.append(first.message_id)
+        self._acknowledged[plan.session_id] = []
+        if first is not None:
+            self._note_acknowledged(plan.session_id, first)
 
     async def drive(self, plan: SessionPlan) -> None:
         """Send what is planned, answer what is asked, and return when the session is idle."""
@@ -120,6 +117,10 @@ class SessionDriver:
         self._findings.other_problems += self._find_decisions_not_kept(snapshot)
         return snapshot
 
+    async def count_turns(self, session_id: str) -> int:
+        """Return how many turns a session has begun."""
+        return (await self._until_available(lambda: self._sessions.get_progress(session_id))).turn_count
+
     async def read_snapshot(self, session_id: str) -> AgentSnapshot:
         """Return what a session looks like."""
         return await self._until_available(lambda: self._sessions.get_agent_snapshot(session_id))
@@ -143,7 +144,7 @@ class SessionDriver:
         took_effect = await asyncio.gather(
             *(self._until_available(lambda: call(plan.session_id, sent)) for _ in range(plan.callers))
         )
-        self._acknowledged[plan.session_id].append(message.message_id)
+        self._note_acknowledged(plan.session_id, sent)
         if took_effect.count(True) != 1:
             self._findings.other_problems.append(
                 f"{plan.session_id}: sending {message.message_id} took effect {took_effect}"
@@ -205,6 +206,11 @@ class SessionDriver:
         )
         if took_effect:
             self._note_answer(session_id, interrupt, answer)
+
+    def _note_acknowledged(self, session_id: str, message: AgentUserMessage) -> None:
+        assert message.message_id is not None
+        self._acknowledged[session_id].append(message.message_id)
+        self.acknowledged_messages += 1
 
     def _note_answer(self, session_id: str, interrupt: AgentInterrupt, answer: str) -> None:
         self._decisions.setdefault(session_id, {}).setdefault(interrupt.interrupt_id, []).append(answer)
