@@ -106,9 +106,5 @@ def fit_slope(points: Sequence[tuple[int, int]]) -> float:
 
     A step, such as a table that was made anew at twice its size, counts for little; growth counts in full.
     """
-    return statistics.median(_slopes(points))
-
-
-def _slopes(points: Iterable[tuple[int, int]]) -> list[float]:
     slopes = [(y2 - y1) / (x2 - x1) for (x1, y1), (x2, y2) in combinations(points, 2) if x1 != x2]
-    return slopes or [0.0]
+    return statistics.median(slopes) if slopes else 0.0

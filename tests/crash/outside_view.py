@@ -30,7 +30,10 @@ class OutsideView:
 
     def take_runs(self, session_id: str) -> list[Invocation]:
         """Return what tools did for a session; nobody is told of it again."""
-        with (self._folder / INVOCATIONS).open("rb") as log:
+        path = self._folder / INVOCATIONS
+        if not path.exists():
+            return []
+        with path.open("rb") as log:
             log.seek(self._position)
             # The last line may be under way.
             whole = log.read().rpartition(b"\n")[0]

@@ -132,7 +132,10 @@ class Soak:
         lives = {asyncio.create_task(self._live(number)): number for number in range(1, self._sessions + 1)}
         async with asyncio.TaskGroup() as tasks:
             reporting = tasks.create_task(self._report())
-            await self._kill_for(self._seconds / 2)
+            try:
+                await self._kill_for(self._seconds / 2)
+            except Exception as error:  # noqa: BLE001 - a process that ended by itself, or did not start
+                self.findings.other_problems.append(f"a kill or the start after it failed: {error!r}")
             await asyncio.sleep(self._seconds / 6)
             await self._measure_for(self._seconds / 3)
             self._is_over.set()
@@ -208,7 +211,11 @@ class Soak:
     async def _measure_for(self, seconds: float) -> None:
         for _ in range(_SAMPLES):
             await asyncio.sleep(seconds / _SAMPLES)
-            self._growth.add(self._look())
+            try:
+                self._growth.add(self._look())
+            except OSError:
+                # A process ended by itself, which is told at the end.
+                return
 
     def _look(self) -> MemorySample:
         return MemorySample(
@@ -269,9 +276,11 @@ def main(arguments: Sequence[str] | None = None) -> int:
     folder = Path(tempfile.mkdtemp(prefix="soak-"))
     try:
         findings, line = asyncio.run(_run(folder, options.minutes, options.sessions, seed))
-    except asyncio.CancelledError:
+    except BaseException as error:
         print(f"soak: stopped before the end; kept: {folder}", file=sys.stderr)
-        return 1
+        if isinstance(error, asyncio.CancelledError):
+            return 1
+        raise
     if findings.problems:
         print("\n".join(f"  {one}" for one in findings.problems), file=sys.stderr)
         print(f"  kept: {folder}", file=sys.stderr)
