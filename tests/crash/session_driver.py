@@ -40,6 +40,7 @@ class SessionDriver:
     Attributes:
         answers: Answers to questions that took effect.
         acknowledged_messages: How many messages were acknowledged.
+        turns: Turns that were over when their session was seen idle.
     """
 
     def __init__(self, sessions: AgentSessionClient, findings: Findings, *, bound: float) -> None:
@@ -55,9 +56,13 @@ class SessionDriver:
         self._bound = bound
         self._acknowledged: dict[str, list[str]] = {}
         self._decisions: dict[str, dict[str, list[str]]] = {}
+        # What was said when nobody told whether it took effect, and was then said again.
+        self._doubtful: dict[str, dict[str, list[str]]] = {}
         self._given = 0
         self.answers = 0
         self.acknowledged_messages = 0
+        self.turns = 0
+        self._turns_of: dict[str, int] = {}
 
     async def start(self, plan: SessionPlan) -> None:
         """Start the session of a plan."""
@@ -111,15 +116,12 @@ class SessionDriver:
         """
         snapshot = await self.read_snapshot(session_id)
         acknowledged = self._acknowledged.pop(session_id)
+        self._turns_of.pop(session_id, None)
         self._findings.lost_messages += find_lost_messages(snapshot, acknowledged)
         self._findings.other_problems += find_unpaired_calls(snapshot)
         self._findings.other_problems += find_untrue_records(snapshot, tuple(invocations))
         self._findings.other_problems += self._find_decisions_not_kept(snapshot)
         return snapshot
-
-    async def count_turns(self, session_id: str) -> int:
-        """Return how many turns a session has begun."""
-        return (await self._until_available(lambda: self._sessions.get_progress(session_id))).turn_count
 
     async def read_snapshot(self, session_id: str) -> AgentSnapshot:
         """Return what a session looks like."""
@@ -141,11 +143,12 @@ class SessionDriver:
     ) -> None:
         sent = AgentUserMessage(message.text, message.message_id)
         call = send or self._sessions.send_user_message
+        doubts: list[str] = []
         took_effect = await asyncio.gather(
-            *(self._until_available(lambda: call(plan.session_id, sent)) for _ in range(plan.callers))
+            *(self._until_available(lambda: call(plan.session_id, sent), doubts) for _ in range(plan.callers))
         )
         self._note_acknowledged(plan.session_id, sent)
-        if took_effect.count(True) != 1:
+        if took_effect.count(True) != 1 and (any(took_effect) or not doubts):
             self._findings.other_problems.append(
                 f"{plan.session_id}: sending {message.message_id} took effect {took_effect}"
             )
@@ -154,7 +157,11 @@ class SessionDriver:
             await self._until_available(lambda: self._sessions.cancel_turn(plan.session_id))
 
     async def _wait_for_idle(self, session_id: str) -> None:
-        await self._until_available(lambda: self._sessions.wait_for_idle(session_id, timeout=self._bound))
+        progress = await self._until_available(
+            lambda: self._sessions.wait_for_idle(session_id, timeout=self._bound)
+        )
+        self.turns += max(0, progress.turn_count - self._turns_of.get(session_id, 0))
+        self._turns_of[session_id] = max(progress.turn_count, self._turns_of.get(session_id, 0))
 
     async def _answer_questions(self, plan: SessionPlan, is_over: asyncio.Event) -> None:
         random = Random(plan.seed)
@@ -190,47 +197,61 @@ class SessionDriver:
         arguments: str | None = None
         if edits and decision == "approve":
             arguments = json.dumps({**json.loads(interrupt.arguments), "seconds": 0.0, "edited": True})
-        took_effect = await self._until_available(
+        await self._note_answer(
+            session_id,
+            interrupt,
+            f"{decision}, edited" if arguments else decision,
             lambda: self._sessions.resolve_interrupt(
                 session_id, interrupt.interrupt_id, decision, arguments=arguments
-            )
+            ),
         )
-        if took_effect:
-            self._note_answer(session_id, interrupt, f"{decision}, edited" if arguments else decision)
 
     async def _answer_question(self, session_id: str, interrupt: AgentInterrupt) -> None:
         self._given += 1
         answer = f"answer {self._given}"
-        took_effect = await self._until_available(
-            lambda: self._sessions.answer_question(session_id, interrupt.interrupt_id, {QUESTION_ID: answer})
+        await self._note_answer(
+            session_id,
+            interrupt,
+            answer,
+            lambda: self._sessions.answer_question(session_id, interrupt.interrupt_id, {QUESTION_ID: answer}),
         )
-        if took_effect:
-            self._note_answer(session_id, interrupt, answer)
 
     def _note_acknowledged(self, session_id: str, message: AgentUserMessage) -> None:
         assert message.message_id is not None
         self._acknowledged[session_id].append(message.message_id)
         self.acknowledged_messages += 1
 
-    def _note_answer(self, session_id: str, interrupt: AgentInterrupt, answer: str) -> None:
-        self._decisions.setdefault(session_id, {}).setdefault(interrupt.interrupt_id, []).append(answer)
-        self.answers += 1
+    async def _note_answer(
+        self, session_id: str, interrupt: AgentInterrupt, answer: str, give: Callable[[], Awaitable[bool]]
+    ) -> None:
+        doubtful = self._doubtful.setdefault(session_id, {}).setdefault(interrupt.interrupt_id, [])
+        if await self._until_available(give, doubtful, answer):
+            self._decisions.setdefault(session_id, {}).setdefault(interrupt.interrupt_id, []).append(answer)
+            self.answers += 1
 
     def _find_decisions_not_kept(self, snapshot: AgentSnapshot) -> list[str]:
         problems: list[str] = []
         decisions = self._decisions.pop(snapshot.session_id, {})
+        doubtful = self._doubtful.pop(snapshot.session_id, {})
+
+        def given(interrupt_id: str, found: list[str]) -> list[str]:
+            counted = decisions.get(interrupt_id, [])
+            if not counted and len(found) == 1 and found[0] in doubtful.get(interrupt_id, []):
+                return found
+            return counted
+
         for call in snapshot.tool_calls:
-            answered = decisions.get(f"question:{call.tool_call_id}", [])
             read = _answer_that_was_read(call)
+            answered = given(f"question:{call.tool_call_id}", read)
             if answered != read and not (call.status == "not_run" and len(answered) == 1):
                 problems.append(
                     f"{snapshot.session_id}: {call.tool_call_id} read {read}, was told {answered}"
                 )
-            counted = decisions.get(f"approval:{call.tool_call_id}", [])
             recorded: list[str] = []
             if call.approval is not None:
                 edited = ", edited" if call.approval.edited else ""
                 recorded.append(f"{call.approval.decision}{edited}")
+            counted = given(f"approval:{call.tool_call_id}", recorded)
             # A cancelled turn drops a decision that was taken and not yet applied.
             if counted != recorded and not (call.status == "not_run" and len(counted) == 1):
                 problems.append(
@@ -238,13 +259,23 @@ class SessionDriver:
                 )
         return problems
 
-    async def _until_available(self, call: Callable[[], Awaitable[ResultT]]) -> ResultT:
-        """Make a call that takes effect once, again and again while nobody answers."""
+    async def _until_available(
+        self, call: Callable[[], Awaitable[ResultT]], doubtful: list[str] | None = None, said: str = ""
+    ) -> ResultT:
+        """Make a call that takes effect once, again and again while nobody answers.
+
+        Args:
+            call: The call. Each time is a request of its own: if one took effect and nobody told, the next is
+                told that it was done before.
+            doubtful: Takes what was said each time that nobody answered.
+            said: See above.
+        """
         while True:
             try:
                 return await call()
             except SessionUnavailableError:
-                continue
+                if doubtful is not None:
+                    doubtful.append(said)
 
 
 def _answer_that_was_read(call: AgentToolCall) -> list[str]:

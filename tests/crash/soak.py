@@ -84,7 +84,6 @@ class Soak:
         self._outside = OutsideView(folder)
         self._is_over = asyncio.Event()
         self._workers: list[WorkerProcess] = []
-        self._turns = 0
         self._judged = 0
         self._growth = MemoryGrowth()
         self.findings = Findings()
@@ -124,7 +123,7 @@ class Soak:
         if (growth := self._growth.find_leak()) is not None:
             problems.append(growth)
         return (
-            f"{self._seconds / 60:g} min, {self._sessions} sessions, turns {self._turns}, "
+            f"{self._seconds / 60:g} min, {self._sessions} sessions, turns {self._driver.turns}, "
             f"{self._killer.counts}, {count_findings([self.findings])}, {self._growth}"
         )
 
@@ -153,17 +152,13 @@ class Soak:
     async def _live_once(self, random: Random, plan: SessionPlan, *, idles_long: bool) -> None:
         session_id = plan.session_id
         await self._driver.start(plan)
-        turns = 0
         for part in range(1, random.randint(1, _MOST_PARTS) + 1):
             await self._driver.drive(plan_session(random, session_id, f"-p{part}"))
-            before, turns = turns, await self._driver.count_turns(session_id)
-            self._turns += turns - before
             pause = self._seconds * random.uniform(0.1, 0.3) if idles_long else 0.0
             await self._pause(pause + random.uniform(0, _LONGEST_PAUSE_SECONDS))
             if self._is_over.is_set():
                 break
         await self._check(plan)
-        self._turns += 1
         self._judged += 1
         await self._driver.close(session_id)
 
@@ -219,7 +214,7 @@ class Soak:
 
     def _look(self) -> MemorySample:
         return MemorySample(
-            self._turns,
+            self._driver.turns,
             read_memory_kilobytes(self._engine.pid),
             sum(read_memory_kilobytes(worker.pid) for worker in self._workers),
             (self._folder / "engine.db").stat().st_size // 1024,
@@ -247,7 +242,7 @@ class Soak:
 
     @property
     def _events(self) -> int:
-        return self._turns + self._judged + self._driver.answers + self._driver.acknowledged_messages
+        return self._driver.turns + self._judged + self._driver.answers + self._driver.acknowledged_messages
 
     async def _report(self) -> None:
         loop = asyncio.get_running_loop()
@@ -256,7 +251,7 @@ class Soak:
             await asyncio.sleep(_REPORT_SECONDS)
             self.findings.invalid_requests += await self._outside.find_invalid_requests()
             print(
-                f"soak: {(loop.time() - begun) / 60:.0f} min, turns {self._turns}, "
+                f"soak: {(loop.time() - begun) / 60:.0f} min, turns {self._driver.turns}, "
                 f"sessions judged {self._judged}, {self._killer.counts}, "
                 f"{count_findings([self.findings])}, {self._memory_now()}",
                 file=sys.stderr,
