@@ -20,7 +20,10 @@ __all__ = [
 
 
 LEAK_KILOBYTES_PER_TURN: Final = 5.0
+"""A turn of the crash agent writes some 45 KB: an engine that keeps one kind of it keeps more than this."""
+
 FEWEST_TURNS: Final = 1500
+"""Over fewer, what comes and goes with the sessions may look like as much."""
 
 
 @dataclass(frozen=True)

@@ -73,7 +73,7 @@ def read_memory() -> int:
 
 
 @pytest.mark.usefixtures("memory")
-@pytest.mark.requirement("engine-growth")
+@pytest.mark.requirement("engine-memory")
 def test_removed_streams_leave_memory_though_an_older_message_of_a_quiet_one_is_kept() -> None:
     room = Room()
     room.append(StreamKey("Agent", "events", "quiet"))
@@ -85,7 +85,7 @@ def test_removed_streams_leave_memory_though_an_older_message_of_a_quiet_one_is_
 
 
 @pytest.mark.usefixtures("memory")
-@pytest.mark.requirement("engine-growth")
+@pytest.mark.requirement("engine-memory")
 def test_trimmed_messages_leave_memory_though_an_older_one_of_another_group_is_kept() -> None:
     room = Room()
     room.append(StreamKey("Quiet", "events", "s"))
