@@ -12,6 +12,7 @@ from typing import Final, Literal
 __all__ = [
     "FEWEST_TURNS",
     "LEAK_KILOBYTES_PER_TURN",
+    "TURNS_TO_SETTLE",
     "MemoryGrowth",
     "MemorySample",
     "fit_slope",
@@ -21,6 +22,9 @@ __all__ = [
 
 LEAK_KILOBYTES_PER_TURN: Final = 5.0
 """A turn of the crash agent writes some 45 KB: an engine that keeps one kind of it keeps more than this."""
+
+TURNS_TO_SETTLE: Final = 10
+"""In each session, before as many end as begin: until then what they hold grows, and is not kept."""
 
 FEWEST_TURNS: Final = 1500
 """Over fewer, what comes and goes with the sessions may look like as much."""
@@ -53,7 +57,15 @@ class MemorySample:
 class MemoryGrowth:
     """Judges what a process keeps, from samples of one life of it that begin when its caches are full."""
 
-    def __init__(self, samples: Iterable[MemorySample] = ()) -> None:
+    def __init__(self, sessions: int, begun_at: int, samples: Iterable[MemorySample] = ()) -> None:
+        """Begin.
+
+        Args:
+            sessions: How many are alive at a time.
+            begun_at: Turns that were over when the process was started.
+            samples: The first ones.
+        """
+        self._settled_at = begun_at + TURNS_TO_SETTLE * sessions
         self._samples = list(samples)
 
     def add(self, sample: MemorySample) -> None:
@@ -75,7 +87,7 @@ class MemoryGrowth:
     @property
     def is_judged(self) -> bool:
         """Whether the turns are enough to tell growth from what comes and goes."""
-        return self.turns >= FEWEST_TURNS
+        return self.turns >= FEWEST_TURNS and self._samples[0].turns >= self._settled_at
 
     def __str__(self) -> str:
         """Spell it for a line of results."""

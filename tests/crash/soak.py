@@ -85,7 +85,7 @@ class Soak:
         self._is_over = asyncio.Event()
         self._workers: list[WorkerProcess] = []
         self._judged = 0
-        self._growth = MemoryGrowth()
+        self._growth = MemoryGrowth(sessions, 0)
         self.findings = Findings()
         self._driver: SessionDriver
         self._killer: Killer
@@ -135,6 +135,7 @@ class Soak:
                 await self._kill_for(self._seconds / 2)
             except Exception as error:  # noqa: BLE001 - a process that ended by itself, or did not start
                 self.findings.other_problems.append(f"a kill or the start after it failed: {error!r}")
+            self._growth = MemoryGrowth(self._sessions, self._driver.turns)
             await asyncio.sleep(self._seconds / 6)
             await self._measure_for(self._seconds / 3)
             self._is_over.set()

@@ -12,6 +12,7 @@ import pytest
 from tests.crash.memory_growth import (
     FEWEST_TURNS,
     LEAK_KILOBYTES_PER_TURN,
+    TURNS_TO_SETTLE,
     MemoryGrowth,
     MemorySample,
     read_memory_kilobytes,
@@ -20,10 +21,16 @@ from tests.crash.memory_growth import (
 TURNS_A_SAMPLE = FEWEST_TURNS // 100
 
 
-def _growth(engine: Callable[[int], float], *, samples: int = 200) -> MemoryGrowth:
-    """Return what is seen of an engine whose memory follows from the turns."""
+SETTLED = 40 * TURNS_TO_SETTLE
+
+
+def _growth(
+    engine: Callable[[int], float], *, samples: int = 200, begun_before: int = SETTLED
+) -> MemoryGrowth:
+    """Return what is seen of an engine on 40 sessions, whose memory follows from the turns."""
     turns = (place * TURNS_A_SAMPLE for place in range(samples))
-    return MemoryGrowth(MemorySample(one, 100_000 + round(engine(one)), 0, 0) for one in turns)
+    samples_taken = (MemorySample(one, 100_000 + round(engine(one)), 0, 0) for one in turns)
+    return MemoryGrowth(40, -begun_before, samples_taken)
 
 
 def test_memory_that_every_turn_leaves_behind_is_a_leak() -> None:
@@ -51,9 +58,16 @@ def test_growth_over_few_turns_is_shown_and_not_judged() -> None:
     assert f"over {growth.turns} calm turns, not judged: engine 100000 KB/1000 turns" in str(growth)
 
 
+def test_growth_while_sessions_still_become_older_is_shown_and_not_judged() -> None:
+    growth = _growth(lambda turns: turns * 100, begun_before=SETTLED - 1)
+    assert growth.find_leak() is None
+    assert "not judged" in str(growth)
+    assert _growth(lambda turns: turns * 100, begun_before=SETTLED).find_leak() is not None
+
+
 def test_no_samples_are_not_judged() -> None:
-    assert MemoryGrowth().find_leak() is None
-    assert "over 0 calm turns, not judged" in str(MemoryGrowth())
+    assert MemoryGrowth(40, 0).find_leak() is None
+    assert "over 0 calm turns, not judged" in str(MemoryGrowth(40, 0))
 
 
 def test_what_a_process_has_written_to_is_its_memory() -> None:
