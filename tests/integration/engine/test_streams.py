@@ -3,7 +3,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import gc
-from collections.abc import Iterator
+from collections.abc import Generator
 from datetime import timedelta
 from pathlib import Path
 
@@ -137,7 +137,7 @@ async def test_a_message_that_cannot_travel_inline_is_refused(tmp_path: Path) ->
 
 
 @contextlib.contextmanager
-def no_collection() -> Iterator[None]:
+def no_collection() -> Generator[None]:
     gc.collect()
     gc.disable()
     try:
