@@ -119,7 +119,7 @@ class Streams:
         self._last_sequence = last_sequence
         self._last_group = 0
         self._last_stream = 0
-        # In append order over all streams: the sequence of each message, and that of the journal that is to be
+        # In append order over all streams: the sequence of each message, and that of the journal to be
         # folded before it may go. Not the message, which may have gone for another reason.
         self._order: deque[tuple[_Stream, int, int]] = deque()
         self._tail_bytes = 0
