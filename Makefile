@@ -2,6 +2,7 @@
 
 PYTHON ?= python3
 ROUNDS ?= 25
+MINUTES ?= 30
 SECONDS ?= 60
 SANITIZER ?= address
 
@@ -81,7 +82,7 @@ $(RELEASE_EXTENSION): $(EXTENSION_SOURCES) $(TOOLS)
 
 # --- Gates --------------------------------------------------------------------------------------
 
-.PHONY: fmt lint typecheck test test-rust test-fast test-thorough test-requests conformance test-crash
+.PHONY: fmt lint typecheck test test-rust test-fast test-thorough test-requests conformance test-crash soak
 fmt: $(TOOLS) ## Format Python and Rust
 	$(BIN)/ruff format .
 	$(BIN)/ruff check --fix --select I .
@@ -117,9 +118,12 @@ test-requests: $(EXTENSION) ## The requests of 10,000 random sessions, by the ty
 conformance: $(EXTENSION) ## The vectors and requirements of conformance/
 	$(BIN)/python -m pytest tests/conformance
 
-test-crash: $(EXTENSION) ## Kill Workers and engines at gates, then at ROUNDS random points
+test-crash: $(EXTENSION) ## Kill Workers at gates and engines around commits, then at random in ROUNDS rounds
 	$(BIN)/python -m pytest tests/crash -m crash -q
 	$(BIN)/python -m tests.crash.rounds --rounds $(ROUNDS)
+
+soak: $(EXTENSION) ## 200 sessions on 4 Workers for MINUTES; kills in the first half, memory measured in the second
+	@$(BIN)/python -m tests.crash.soak --minutes $(MINUTES)
 
 # --- Strangers' bytes ---------------------------------------------------------------------------
 
@@ -247,6 +251,7 @@ ci: ## All gates in order
 	$(MAKE) fuzz SANITIZER=none SECONDS=5
 	$(MAKE) test-wheel
 	$(MAKE) test-crash ROUNDS=5
+	$(MAKE) soak MINUTES=3
 	$(BIN)/python -m pytest -m "not crash"
 
 clean: ## Remove what was built

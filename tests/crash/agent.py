@@ -56,8 +56,10 @@ __all__ = [
     "BUILT_IN_TOOLS",
     "COMPACTS",
     "FLOW_TYPE",
+    "INVOCATIONS",
     "ONCE_ONLY_TOOLS",
     "QUESTION_ID",
+    "REQUESTS",
     "Ask",
     "build_answer",
     "build_message",
@@ -88,6 +90,9 @@ ONCE_ONLY_TOOLS: Final = tuple(
 
 BUILT_IN_TOOLS: Final = ("ask_user", "durable_wait")
 """What the session runs itself: `ask_user` asks one question, `durable_wait` waits a moment."""
+
+INVOCATIONS: Final = "invocations.jsonl"
+REQUESTS: Final = "requests.jsonl"
 
 COMPACTS: Final = "compacts"
 """Handed to `create_flow` in place of a point: the agent summarises."""
@@ -161,12 +166,12 @@ def gate_at(folder: Path, point: str) -> FileGate:
 
 def invocation_log(folder: Path) -> InvocationLog:
     """Return what the tools did, over all Workers."""
-    return InvocationLog(folder / "invocations.jsonl")
+    return InvocationLog(folder / INVOCATIONS)
 
 
 def read_requests(folder: Path) -> tuple[ModelRequest, ...]:
     """Return every request that the model was sent, in order, over all Workers."""
-    path = folder / "requests.jsonl"
+    path = folder / REQUESTS
     lines = path.read_bytes().splitlines() if path.exists() else []
     return tuple(msgspec.json.decode(line, type=ModelRequest) for line in lines)
 
@@ -209,7 +214,7 @@ class _CrashAgent:
         await self.pause(f"delta {delta.strip()}")
 
     def answer(self, request: ModelRequest) -> ScriptedModelReply:
-        with (self._folder / "requests.jsonl").open("ab", buffering=0) as requests:
+        with (self._folder / REQUESTS).open("ab", buffering=0) as requests:
             requests.write(msgspec.json.encode(request) + b"\n")
         if request.instructions == texts.CONTEXT_SUMMARY_INSTRUCTIONS:
             return ScriptedModelReply(text="What was said and done before.")

@@ -5,18 +5,50 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 from random import Random
-from typing import Final, Literal
+from typing import Final, Literal, get_args
 
 from tests.crash.agent import Ask, build_message
+from tests.crash.engine.faults import MOMENTS
 
-__all__ = ["Kill", "Moment", "PlannedMessage", "RoundPlan", "SessionPlan", "plan_round"]
+__all__ = [
+    "Kill",
+    "Moment",
+    "PlannedMessage",
+    "RoundPlan",
+    "SessionPlan",
+    "plan_kill_in_commit",
+    "plan_round",
+    "plan_session",
+]
 
 ROUNDS_ON_ONE_DATABASE: Final = 5
 _LONGEST_CALL_SECONDS: Final = 0.1
 _LONGEST_DELAY_SECONDS: Final = 0.4
 _LATEST_STEERING_SECONDS: Final = 1.5
 
-Victim = Literal["one worker", "every worker", "the engine", "everything"]
+_MOST_COMMITS_AWAY: Final = 12
+_MOST_FOLDS_AWAY: Final = 3
+
+_GATES: Final = (
+    "before send_refund",
+    "after send_refund",
+    "before send_notice",
+    "after send_notice",
+    "after save_note",
+    "after look_up",
+    "after book_entry",
+    "accept message",
+    "enter RunModel",
+    "leave RunModel",
+    "leave CallTool",
+    "leave CallSingleAttemptTool",
+    "leave AwaitToolApproval",
+)
+"""See `tests.crash.agent`."""
+
+Victim = Literal[
+    "one worker", "a worker at a gate", "every worker", "the engine", "the engine in a commit", "everything"
+]
 Countable = Literal["tool runs", "answers", "acknowledged messages"]
 
 
@@ -41,11 +73,15 @@ class Kill:
 
     Attributes:
         victim: Who is killed.
-        moment: When.
+        moment: When; for an engine in a commit, from when on. A Worker at a gate is killed whenever it comes.
+        place: The gate, or the moment of a commit.
+        number: The engine is killed when it comes to that moment so often.
     """
 
     victim: Victim
     moment: Moment
+    place: str = ""
+    number: int = 1
 
 
 @dataclass(frozen=True)
@@ -112,13 +148,25 @@ class RoundPlan:
 def plan_round(seed: int, number: int) -> RoundPlan:
     """Return the round of a seed; each round of a seed is a different one."""
     random = Random(f"{seed}/{number}")
+    kills = [_plan_kill(random) for _ in range(random.choice((1, 1, 2, 3)))]
+    # Who is held at a gate must not wait there for another kill, whose moment may depend on him.
+    at_gates = [kill for kill in kills if kill.victim == "a worker at a gate"]
+    elsewhere = [kill for kill in kills if kill.victim != "a worker at a gate"]
     return RoundPlan(
         number=number,
         is_on_fresh_database=number % ROUNDS_ON_ONE_DATABASE in (1, 2),
         workers=random.choice((1, 1, 2)),
-        sessions=tuple(_plan_session(random, f"r{number}-s{place}") for place in range(1, 5)),
-        kills=tuple(_plan_kill(random) for _ in range(random.choice((1, 1, 2, 3)))),
+        sessions=tuple(plan_session(random, f"r{number}-s{place}") for place in range(1, 5)),
+        kills=(*at_gates[:1], *elsewhere),
     )
+
+
+def plan_kill_in_commit(random: Random) -> tuple[str, int]:
+    """Return a moment of a commit and the how manieth it is."""
+    moment = random.choice(MOMENTS)
+    if "commit" in moment:
+        return moment, random.randint(1, _MOST_COMMITS_AWAY)
+    return moment, 1 if "checkpoint" in moment else random.randint(1, _MOST_FOLDS_AWAY)
 
 
 def _plan_kill(random: Random) -> Kill:
@@ -126,37 +174,49 @@ def _plan_kill(random: Random) -> Kill:
     moment = Moment(
         random.randint(0, 8), of, random.uniform(0, _LONGEST_DELAY_SECONDS) * random.choice((0, 1))
     )
-    victims: tuple[Victim, ...] = ("one worker", "every worker", "the engine", "everything")
-    return Kill(random.choice(victims), moment)
+    victim = random.choice(get_args(Victim))
+    if victim == "a worker at a gate":
+        return Kill(victim, moment, random.choice(_GATES))
+    if victim == "the engine in a commit":
+        return Kill(victim, moment, *plan_kill_in_commit(random))
+    return Kill(victim, moment)
 
 
-def _plan_session(random: Random, session_id: str) -> SessionPlan:
+def plan_session(random: Random, session_id: str, part: str = "") -> SessionPlan:
+    """Plan what a session is sent.
+
+    Args:
+        random: Decides.
+        session_id: Unique over all sessions of a log.
+        part: Keeps apart what the same session is sent at several times.
+    """
+    name = f"{session_id}{part}"
     kinds = random.sample(sorted(_KINDS), k=2)
     return SessionPlan(
         session_id=session_id,
-        messages=tuple(_plan_message(random, session_id, place, kind) for place, kind in enumerate(kinds, 1)),
+        messages=tuple(_plan_message(random, name, place, kind) for place, kind in enumerate(kinds, 1)),
         starts_with_message=random.random() < 0.3,
         sends_at_once=random.random() < 0.4,
         callers=random.choice((1, 2, 4)),
         rejects=random.choice((0.0, 0.0, 0.3)),
         edits=random.choice((0.0, 0.0, 0.3)),
         steering=tuple(
-            (random.uniform(0, _LATEST_STEERING_SECONDS), _plan_steering(random, session_id, place))
+            (random.uniform(0, _LATEST_STEERING_SECONDS), _plan_steering(random, name, place))
             for place in range(random.choice((0, 0, 1, 2)))
         ),
         seed=random.getrandbits(32),
     )
 
 
-def _plan_steering(random: Random, session_id: str, place: int) -> PlannedMessage:
-    name = f"{session_id}-steering{place}"
+def _plan_steering(random: Random, prefix: str, place: int) -> PlannedMessage:
+    name = f"{prefix}-steering{place}"
     asks = (Ask("send_notice", name), Ask("look_up", name))
     text = build_message(name, asks) if random.random() < 0.5 else build_message(name)
     return PlannedMessage(name, text, is_cancelled=False)
 
 
-def _plan_message(random: Random, session_id: str, place: int, kind: str) -> PlannedMessage:
-    name = f"{session_id}-m{place}"
+def _plan_message(random: Random, prefix: str, place: int, kind: str) -> PlannedMessage:
+    name = f"{prefix}-m{place}"
     number = 0
 
     def ask(tool_name: str, failing_attempts: int = 0) -> Ask:

@@ -18,8 +18,10 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from dex_agents import AgentSnapshot
+from tests.crash.findings import count_findings
+from tests.crash.killer import KillCounts
 from tests.crash.round_driver import play_round
-from tests.crash.round_plan import RoundPlan, plan_round
+from tests.crash.round_plan import Kill, RoundPlan, plan_round
 from tests.crash.round_report import RoundReport
 
 __all__ = ["main"]
@@ -40,15 +42,11 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except asyncio.CancelledError:
         print("crash: stopped before the end", file=sys.stderr)
         return 1
-    found = any(report.problems for report in reports)
+    found = any(report.findings.problems for report in reports)
     if found:
         print(f"crash: play it again with --seed {seed}", file=sys.stderr)
-    print(
-        f"crash: rounds {len(reports)}, writes repeated {sum(len(one.repeated_writes) for one in reports)}, "
-        f"acknowledged messages lost {sum(len(one.lost_messages) for one in reports)}, "
-        f"sessions stuck {sum(len(one.stuck_sessions) for one in reports)}, "
-        f"invalid provider requests {sum(len(one.invalid_requests) for one in reports)}"
-    )
+    kills = sum((report.kills for report in reports), KillCounts())
+    print(f"crash: rounds {len(reports)}, {count_findings(report.findings for report in reports)}, {kills}")
     return int(found)
 
 
@@ -69,9 +67,9 @@ async def _play(plans: Sequence[RoundPlan]) -> list[RoundReport]:
         reports.append(report)
         earlier += report.settled
         print(_describe(plan, report), file=sys.stderr, flush=True)
-        if report.problems:
+        if report.findings.problems:
             has_findings = True
-            print("\n".join(f"  {one}" for one in report.problems), file=sys.stderr)
+            print("\n".join(f"  {one}" for one in report.findings.problems), file=sys.stderr)
             print(f"  kept: {folder}", file=sys.stderr, flush=True)
     _remove(None if has_findings else folder)
     return reports
@@ -83,17 +81,26 @@ def _remove(folder: Path | None) -> None:
 
 
 def _describe(plan: RoundPlan, report: RoundReport) -> str:
-    kills = ", ".join(
-        f"{kill.victim} {kill.moment.then_seconds:.2f} s after {kill.moment.count} {kill.moment.of}"
-        for kill in plan.kills
-    )
+    planned = ", ".join(_describe_kill(kill) for kill in plan.kills)
     statuses = Counter(call.status for snapshot in report.settled for call in snapshot.tool_calls)
     calls = ", ".join(f"{count} {status}" for status, count in statuses.most_common())
     return (
-        f"crash: round {plan.number}: {'FOUND' if report.problems else 'ok'}, {report.seconds:.1f} s, "
-        f"{'new' if plan.is_on_fresh_database else 'same'} database, Workers: {plan.workers}; "
-        f"killed: {kills}; calls: {calls}; answers: {report.answers}; summaries: {report.summaries}"
+        f"crash: round {plan.number}: {'FOUND' if report.findings.problems else 'ok'}, "
+        f"{report.seconds:.1f} s, {'new' if plan.is_on_fresh_database else 'same'} database, "
+        f"Workers: {plan.workers}; planned: {planned}; {report.kills}; calls: {calls}; "
+        f"answers: {report.answers}; summaries: {report.summaries}"
     )
+
+
+def _describe_kill(kill: Kill) -> str:
+    after = f"{kill.moment.then_seconds:.2f} s after {kill.moment.count} {kill.moment.of}"
+    match kill.victim:
+        case "a worker at a gate":
+            return f"{kill.victim} ({kill.place})"
+        case "the engine in a commit":
+            return f"{kill.victim} ({kill.place}, number {kill.number}) {after}"
+        case _:
+            return f"{kill.victim} {after}"
 
 
 def _positive(text: str) -> int:

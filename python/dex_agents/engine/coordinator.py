@@ -197,7 +197,9 @@ class Coordinator:
             self.runs.note_used(run)
             if not run.is_running:
                 self._timers.clear(run.number)
-        for effect in unit.effects:
+        # An effect may refer to its unit: apart from each other, both go at once with the values they hold.
+        effects, unit.effects = unit.effects, []
+        for effect in effects:
             effect()
 
     def _arm(self, run: Run, execution: StepExecution) -> None:

@@ -119,10 +119,11 @@ class Streams:
         self._last_sequence = last_sequence
         self._last_group = 0
         self._last_stream = 0
-        # In append order over all streams, each with the journal sequence that must be folded before it may
-        # go.
-        self._order: deque[tuple[_Stream, StreamMessageRow, int]] = deque()
+        # In append order over all streams: the sequence of each message, and that of the journal to be
+        # folded before it may go. Not the message, which may have gone for another reason.
+        self._order: deque[tuple[_Stream, int, int]] = deque()
         self._tail_bytes = 0
+        self._tail_messages = 0
         for row in rows:
             group = self._groups.get((row.flow_type, row.name))
             if group is None:
@@ -265,18 +266,22 @@ class Streams:
             while stream.tail and stream.tail[0].sequence < first:
                 self._drop_first(stream)
         while self._order and self._order[0][2] <= folded.sequence:
-            stream, message, _ = self._order[0]
-            is_kept = bool(stream.tail) and stream.tail[0] is message
+            stream, sequence, _ = self._order[0]
+            is_kept = bool(stream.tail) and stream.tail[0].sequence == sequence
             if is_kept and self._tail_bytes <= TAIL_BYTES:
                 break
             if is_kept:
                 self._drop_first(stream)
             self._order.popleft()
+        if len(self._order) > 2 * self._tail_messages:
+            # Streams were trimmed or removed while an older message of a quiet one was kept.
+            self._order = deque(entry for entry in self._order if entry[1] >= entry[0].tail_start)
 
     def _publish(self, stream: _Stream, message: StreamMessageRow, sequence: int) -> None:
         stream.tail.append(message)
-        self._order.append((stream, message, sequence))
+        self._order.append((stream, message.sequence, sequence))
         self._tail_bytes += len(message.value) + MESSAGE_OVERHEAD_BYTES
+        self._tail_messages += 1
         waiters, stream.waiters = stream.waiters, []
         for waiter in waiters:
             if not waiter.done():
@@ -287,6 +292,7 @@ class Streams:
         message = stream.tail.popleft()
         stream.tail_start = message.sequence + 1
         self._tail_bytes -= len(message.value) + MESSAGE_OVERHEAD_BYTES
+        self._tail_messages -= 1
         self._drop_if_unused(stream)
 
     async def _find_after(self, stream: _Stream, after: int) -> StreamMessageRow | None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import signal
 import sqlite3
 from collections.abc import AsyncGenerator
 from pathlib import Path
@@ -128,7 +129,7 @@ async def test_a_kill_at_any_moment_of_a_commit_loses_and_repeats_nothing(
 ) -> None:
     Leap.attempts = {}
     flow = Hike()
-    async with FaultyEngine(tmp_path, moment, number) as engine:
+    async with FaultyEngine(tmp_path / "engine.db", moment, number, upkeep="often") as engine:
         dying = asyncio.create_task(engine.wait())
 
         async def restart() -> None:
@@ -137,7 +138,7 @@ async def test_a_kill_at_any_moment_of_a_commit_loses_and_repeats_nothing(
             await engine.start()
 
         restarting = asyncio.create_task(restart())
-        async with connect(engine.address, flow) as client:
+        async with connect(engine.server_address, flow) as client:
             for flow_id in ("a", "b"):
                 # One request ID: the engine may have taken it before it could say so.
                 options = dex.StartFlowOptions(request_id=flow_id, ignore_already_started=True)
@@ -161,15 +162,15 @@ async def test_a_full_disk_ends_the_engine_and_what_it_acknowledged_is_there(tmp
     flow = Empty()
     acknowledged = 0
     async with (
-        FaultyEngine(tmp_path, "file-size", 400_000) as engine,
-        connect(engine.address, flow) as client,
+        FaultyEngine(tmp_path / "engine.db", "file-size", 400_000) as engine,
+        connect(engine.server_address, flow) as client,
     ):
         await insist(lambda: client.start_flow(flow, "f", None))
         with contextlib.suppress(dex.DexServiceError):
             for number in range(1, 1000):
                 await client.invoke_rpc(flow.note, "f", f"{number:05}" + "x" * 5_000)
                 acknowledged = number
-        assert await engine.wait() == 1
+        assert await engine.wait() == 2
         assert "it could not go on" in engine.log
         assert 5 < acknowledged < 999
         engine.fault = "none"
@@ -178,6 +179,35 @@ async def test_a_full_disk_ends_the_engine_and_what_it_acknowledged_is_there(tmp
         # The one that failed may have reached the disk, and nobody was told.
         assert int(text[:5]) in {acknowledged, acknowledged + 1}
     assert check_database(tmp_path / "engine.db").problems == ()
+
+
+async def test_a_kill_that_is_taken_back_in_time_does_not_come(tmp_path: Path) -> None:
+    flow = Empty()
+    async with (
+        FaultyEngine(tmp_path / "engine.db") as engine,
+        connect(engine.server_address, flow) as client,
+    ):
+        engine.arm("before a commit", 1)
+        assert await engine.disarm()
+        await client.start_flow(flow, "f", None)
+        assert engine.is_running
+
+
+async def test_a_kill_in_the_middle_of_the_work_is_told_from_one_that_was_taken_back(tmp_path: Path) -> None:
+    flow = Empty()
+    async with (
+        FaultyEngine(tmp_path / "engine.db") as engine,
+        connect(engine.server_address, flow) as client,
+    ):
+        await insist(lambda: client.start_flow(flow, "f", None))
+        engine.arm("after a commit", 2)
+        await insist(lambda: client.invoke_rpc(flow.note, "f", "first"))
+        noting = asyncio.create_task(insist(lambda: client.invoke_rpc(flow.note, "f", "second")))
+        assert await engine.wait() == -signal.SIGKILL
+        assert not await engine.disarm()
+        await engine.start()
+        await noting
+        assert await insist(lambda: client.invoke_rpc(flow.read, "f")) == "second"
 
 
 async def test_a_file_that_is_locked_for_a_while_only_delays(tmp_path: Path) -> None:

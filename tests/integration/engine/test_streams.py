@@ -1,12 +1,17 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
+import gc
+from collections.abc import Generator
 from datetime import timedelta
 from pathlib import Path
 
 import dex
 import pytest
 
+from dex_agents.engine.unit import Unit
+from dex_agents.testing import poll_until
 from tests.integration.engine.room import BOUND, AsyncStep, open_room
 
 tokens = dex.Stream("tokens", str, 1 << 20)
@@ -129,3 +134,26 @@ async def test_a_message_that_cannot_travel_inline_is_refused(tmp_path: Path) ->
     async with open_room(tmp_path, flow, workers=0) as room:
         with pytest.raises(dex.DexServiceError, match="above the limit of 3500000"):
             await room.client.write_stream("f", tokens, "test", "x" * 3_600_000)
+
+
+@contextlib.contextmanager
+def no_collection() -> Generator[None]:
+    gc.collect()
+    gc.disable()
+    try:
+        yield
+    finally:
+        gc.enable()
+
+
+@pytest.mark.requirement("engine-memory")
+async def test_what_a_commit_wrote_is_let_go_without_the_garbage_collector(tmp_path: Path) -> None:
+    async with open_room(tmp_path, flow, workers=0) as room:
+        with no_collection():
+            for number in range(50):
+                await room.client.write_stream("f", tokens, "test", f"m{number}")
+            await poll_until(
+                lambda: sum(isinstance(one, Unit) for one in gc.get_objects()) < 10,
+                timeout=BOUND.total_seconds(),
+                awaited="the end of the units",
+            )
