@@ -226,10 +226,10 @@ bench-turns: $(RELEASE_EXTENSION) $(PEER_TOOLS) $(NPM_PEERS)/.installed ## Durab
 bench-history: $(RELEASE_EXTENSION) ## The cost of a turn over 10 to 10,000 stored messages
 	@$(BIN)/python -m benches.end_to_end.bench_history
 
-bench-engine: $(RELEASE_EXTENSION) ## Commits and Steps a second of the local engine
+bench-engine: $(RELEASE_EXTENSION) ## Steps, RPCs, idle runs and turns beside idle sessions on the local engine
 	@$(BIN)/python -m benches.end_to_end.bench_engine
 
-bench-start: $(RELEASE_EXTENSION) $(BENCH_TOOLS) ## Start of the command and of the package beside `python -c pass`
+bench-start: $(RELEASE_EXTENSION) $(BENCH_TOOLS) ## Start of the command and of the package beside `python -c pass` and LangGraph
 	@$(BIN)/python -m benches.end_to_end.bench_start
 
 bench-rust: ## Criterion benches of the pure crates
