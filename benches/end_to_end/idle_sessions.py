@@ -116,6 +116,6 @@ async def _require_turns(peer: DexAgentsPeer, names: Iterable[str], turns: int) 
 
 
 async def _require_awake(peer: DexAgentsPeer, idle: Sequence[str]) -> None:
-    woken = idle[:: max(1, len(idle) // _WOKEN_SESSIONS)]
+    woken = idle[:: max(1, len(idle) // _WOKEN_SESSIONS)][:_WOKEN_SESSIONS]
     await _run_turns(peer, woken, 0)
     await _require_turns(peer, woken, 1)
