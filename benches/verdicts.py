@@ -4,10 +4,15 @@ A missed bound is named and changes no exit status: a bench fails when it could 
 was wrong. Whether a machine that others use has slowed one candidate alone is for its reader to say.
 """
 
+import statistics
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Final
 
-__all__ = ["Verdict", "print_verdicts"]
+__all__ = ["Verdict", "print_verdicts", "tell_slow_disk"]
+
+_SLOW_DISK_MILLISECONDS: Final = 3.0
+"""Above it, what waits for one sync after the other measures the disk, and slow code passes beside it too."""
 
 
 @dataclass(frozen=True)
@@ -43,6 +48,14 @@ class Verdict:
     def _judge(self, bound: float) -> str:
         is_met = self.value <= bound if self.is_upper_bound else self.value >= bound
         return "met" if is_met else "MISSED"
+
+
+def tell_slow_disk(sync_milliseconds: Sequence[float]) -> str:
+    """Return why sequential work cannot be judged on this disk, or nothing when it can."""
+    sync = statistics.median(sync_milliseconds)
+    if sync <= _SLOW_DISK_MILLISECONDS:
+        return ""
+    return f"fdatasync p50 is {sync:.2f} ms, so the disk is measured"
 
 
 def print_verdicts(verdicts: Sequence[Verdict]) -> None:

@@ -8,7 +8,7 @@ from typing import Any, Final
 
 from benches.compare.turn_candidates import Candidate
 from benches.measurement import format_spread, print_table, speed_ratio
-from benches.verdicts import Verdict
+from benches.verdicts import Verdict, tell_slow_disk
 from benches.workloads.turns import CONTENT_BYTES_A_TURN, MESSAGES_A_TURN
 
 __all__ = ["TurnResult", "TurnResults", "judge_turns", "print_history", "print_level"]
@@ -24,9 +24,6 @@ _TAIL_BOUNDS: Final = {64: (4.0, 2.0)}
 
 _GROWTH_BOUNDS: Final = (1.3, 1.1)
 """Floor and goal of a turn's cost in a long session against a short one."""
-
-_SLOW_DISK_MILLISECONDS: Final = 3.0
-"""A sync that takes longer makes a sequential turn a measure of the disk."""
 
 
 @dataclass
@@ -132,9 +129,7 @@ def print_history(results: TurnResults, lengths: Sequence[int], turns: int) -> N
 def judge_turns(results: TurnResults, levels: Sequence[int], lengths: Sequence[int]) -> list[Verdict]:
     """Judge dex_agents as it ships: its speed beside the peers, its tail, and its cost in a long session."""
     judged = results.name_judged()
-    sync = statistics.median(results.sync_milliseconds)
-    is_slow_disk = sync > _SLOW_DISK_MILLISECONDS
-    slow_disk = f"fdatasync p50 is {sync:.2f} ms, so the disk is measured" if is_slow_disk else ""
+    slow_disk = tell_slow_disk(results.sync_milliseconds)
     verdicts: list[Verdict] = []
     for at_once in levels:
         sessions = _count_sessions(at_once)
