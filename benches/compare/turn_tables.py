@@ -98,7 +98,8 @@ def print_history(results: TurnResults, lengths: Sequence[int], turns: int) -> N
     """Print the cost of a turn by the messages that were stored before, of those that keep them."""
     print(
         f"\nCost of a turn by messages stored before (medians of {turns} turns a round; "
-        f"a turn adds {MESSAGES_A_TURN} messages, {CONTENT_BYTES_A_TURN} bytes of content)"
+        f"a turn adds {MESSAGES_A_TURN} messages, {CONTENT_BYTES_A_TURN} bytes of content;\n"
+        "growth is that of a SQLite file, and not told of other stores)"
     )
     peers = [name for name in results.name_peers() if name in results.history]
     rows: list[list[str]] = []
