@@ -19,6 +19,7 @@ export PYO3_PYTHON := $(abspath $(BIN)/python)
 # removed by a development build, so a bench never times the wrong one.
 TOOLS := $(VENV)/.tools
 BENCH_TOOLS := $(VENV)/.bench-tools
+PEER_TOOLS := $(VENV)/.peer-tools
 TOKEN_TOOLS := $(VENV)/.token-tools
 EXTENSION := $(VENV)/.extension
 RELEASE_EXTENSION := $(VENV)/.extension-release
@@ -50,8 +51,11 @@ lock: $(TOOLS) ## Resolve the requirements again, with hashes
 		--output-file requirements/tools.txt
 	$(COMPILE_REQUIREMENTS) --upgrade --constraint requirements/tools.txt --group tools --group bench $(EXTRAS) \
 		--output-file requirements/bench.txt
+	$(COMPILE_REQUIREMENTS) --upgrade --constraint requirements/bench.txt --group bench-peers \
+		--output-file requirements/bench-peers.txt
 	$(COMPILE_REQUIREMENTS) --upgrade --constraint requirements/tools.txt --group bench-tokens \
 		--output-file requirements/bench-tokens.txt
+	npm update --silent --package-lock-only --prefix requirements/npm
 
 $(BIN)/python:
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || \
@@ -65,6 +69,10 @@ $(TOOLS): requirements/tools.txt | $(BIN)/python
 
 $(BENCH_TOOLS): requirements/bench.txt $(TOOLS)
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check --require-hashes -r requirements/bench.txt
+	@touch $@
+
+$(PEER_TOOLS): requirements/bench-peers.txt $(BENCH_TOOLS)
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --require-hashes -r requirements/bench-peers.txt
 	@touch $@
 
 $(TOKEN_TOOLS): requirements/bench-tokens.txt $(TOOLS)
@@ -210,16 +218,22 @@ bench-native: $(RELEASE_EXTENSION) $(BENCH_TOOLS) $(TOKEN_TOOLS) wheel ## All of
 		npm install --silent --no-audit --no-fund --prefix target/node typescript@$(TYPESCRIPT_VERSION)
 	@$(BIN)/python -m benches.python.bench_native --node-modules "$(NODE_MODULES)"
 
-bench-turns: $(RELEASE_EXTENSION) $(BENCH_TOOLS) ## Durable turns beside LangGraph with its SQLite checkpointer
-	@$(BIN)/python -m benches.compare.bench_turns
+# Restate's server is a program that comes from npm; without npm the other libraries are measured.
+NPM_PEERS := target/npm
+$(NPM_PEERS)/.installed: requirements/npm/package.json requirements/npm/package-lock.json requirements/npm/.npmrc
+	@command -v npm >/dev/null || { echo "no npm on PATH, so Restate is not measured" >&2; exit 0; }; \
+	mkdir -p $(NPM_PEERS); cp $^ $(NPM_PEERS)/; npm ci --silent --prefix $(NPM_PEERS); touch $@
+
+bench-turns: $(RELEASE_EXTENSION) $(PEER_TOOLS) $(NPM_PEERS)/.installed ## Durable turns beside LangGraph, DBOS and Restate
+	@$(BIN)/python -m benches.compare.bench_turns --node-modules "$(NPM_PEERS)/node_modules"
 
 bench-history: $(RELEASE_EXTENSION) ## The cost of a turn over 10 to 10,000 stored messages
 	@$(BIN)/python -m benches.end_to_end.bench_history
 
-bench-engine: $(RELEASE_EXTENSION) ## Commits and Steps a second of the local engine
+bench-engine: $(RELEASE_EXTENSION) ## Steps, RPCs, idle runs and turns beside idle sessions on the local engine
 	@$(BIN)/python -m benches.end_to_end.bench_engine
 
-bench-start: $(RELEASE_EXTENSION) $(BENCH_TOOLS) ## Start of the command and of the package beside `python -c pass`
+bench-start: $(RELEASE_EXTENSION) $(BENCH_TOOLS) ## Start of the command and of the package beside `python -c pass` and LangGraph
 	@$(BIN)/python -m benches.end_to_end.bench_start
 
 bench-rust: ## Criterion benches of the pure crates

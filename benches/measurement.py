@@ -11,8 +11,18 @@ import statistics
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 
-__all__ = ["Ratio", "environment_line", "geometric_mean", "measure_rounds", "print_table", "speed_ratio"]
+__all__ = [
+    "Ratio",
+    "environment_line",
+    "format_spread",
+    "geometric_mean",
+    "measure_rounds",
+    "print_table",
+    "sample_sync_milliseconds",
+    "speed_ratio",
+]
 
 Clock = Callable[[], float]
 
@@ -100,6 +110,25 @@ def environment_line() -> str:
         f"{platform.python_implementation()} {platform.python_version()}, {platform.system()} "
         f"{platform.machine()}, {os.cpu_count()} CPUs, load {load:.1f}"
     )
+
+
+def sample_sync_milliseconds(folder: Path, samples: int = 20) -> list[float]:
+    """Time syncs of one page on the disk of a folder: below their median no durable work can be."""
+    taken: list[float] = []
+    with (folder / "sync-probe").open("wb", buffering=0) as probe:
+        for _ in range(samples):
+            probe.write(bytes(4096))
+            begun = time.perf_counter()
+            # macOS has no fdatasync.
+            getattr(os, "fdatasync", os.fsync)(probe.fileno())
+            taken.append(1e3 * (time.perf_counter() - begun))
+    return taken
+
+
+def format_spread(values: Sequence[float], digits: int) -> str:
+    """Return a median with its range."""
+    median, low, high = (f"{one:.{digits}f}" for one in (statistics.median(values), min(values), max(values)))
+    return f"{median} ({low}..{high})"
 
 
 def print_table(head: Sequence[str], rows: Sequence[Sequence[str]]) -> None:

@@ -1,30 +1,31 @@
-"""`make bench-turns`: durable turns a second, and what a turn costs in a long session, beside LangGraph.
+"""`make bench-turns`: durable turns a second, and what one costs in a long session, beside other libraries.
 
 A turn is a question, a model that asks for two tools, both tools in parallel, and an answer; the model is a
 script without delay. In every round each candidate runs in a process of its own on a fresh store, in an order
 that rotates; ratios compare candidates of the same round. Output is checked before and after the clock runs:
 the answers, the tool runs, and every stored message after the store was opened again.
+
+Floors and goals are judged at the end. The exit status tells whether everything was measured and right, not
+whether it was fast.
 """
 
 import argparse
 import json
-import math
-import os
 import shutil
-import statistics
 import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Sequence
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any, Final
 
-from benches.compare.turn_candidates import CANDIDATES, Candidate
-from benches.measurement import environment_line, print_table, speed_ratio
-from benches.workloads.turns import CONTENT_BYTES_A_TURN, MESSAGES_A_TURN
+from benches.compare.turn_candidates import Candidate, choose_candidates
+from benches.compare.turn_tables import TurnResult, TurnResults, judge_turns, print_history, print_level
+from benches.measurement import environment_line, format_spread, sample_sync_milliseconds
+from benches.verdicts import print_verdicts
+from benches.workloads.turns import MESSAGES_A_TURN
 from dex_agents import _native
 
 _REPOSITORY: Final = Path(__file__).parents[2]
@@ -38,28 +39,31 @@ _FILLED_TURNS: Final = (2, 20, 200)
 _HISTORY_TURNS: Final = 9
 """Turns at each length, of which the first is not timed."""
 
-Result = dict[str, Any]
-
-
-@dataclass
-class _Results:
-    """What was measured, one entry a completed round."""
-
-    turns: dict[str, list[Result]] = field(default_factory=dict[str, list[Result]])
-    history: dict[str, list[Result]] = field(default_factory=dict[str, list[Result]])
-    rounds: int = 0
+_PACKAGES: Final = (
+    "dex-python-sdk",
+    "grpcio",
+    "langgraph",
+    "langgraph-checkpoint-sqlite",
+    "aiosqlite",
+    "dbos",
+    "sqlalchemy",
+    "restate-sdk",
+    "hypercorn",
+    "httpx",
+)
 
 
 def main() -> None:
-    """Measure, then print both tables."""
-    parser = argparse.ArgumentParser(
-        description="Durable turns beside LangGraph with its SQLite checkpointer."
-    )
+    """Measure, then print the tables and what they are judged by."""
+    parser = argparse.ArgumentParser(description="Durable turns beside LangGraph, DBOS and Restate.")
     parser.add_argument("--rounds", type=int, default=5, help="five at least for a ratio worth quoting")
     parser.add_argument("--sessions", default="1,16,64", help="sessions at once, comma separated")
     parser.add_argument("--quick", action="store_true", help="one short round, to see that it runs")
     parser.add_argument(
-        "--seconds", type=float, default=330.0, help="begin no round that would end after so many seconds"
+        "--seconds", type=float, default=1200.0, help="begin no round that would end after so many seconds"
+    )
+    parser.add_argument(
+        "--node-modules", type=Path, default=Path("none"), help="a folder with Restate's server"
     )
     arguments = parser.parse_args()
     levels = _parse_levels(parser, arguments.sessions, is_quick=arguments.quick)
@@ -69,13 +73,33 @@ def main() -> None:
         sys.exit("bench_turns: the extension is a development build; run `make bench-turns`")
     rounds = 1 if arguments.quick else arguments.rounds
     filled = _FILLED_TURNS[:2] if arguments.quick else _FILLED_TURNS
+    restate_server = _find_restate_server(arguments.node_modules)
+    candidates = choose_candidates(restate_server)
+    _print_environment(candidates, restate_server)
     with tempfile.TemporaryDirectory(prefix="bench-turns-") as folder:
-        _print_environment(Path(folder))
-        results = _measure(Path(folder), rounds, arguments.seconds, levels, filled)
-    print(f"\n{results.rounds} of {rounds} rounds, {environment_line().rpartition(', ')[2]} at the end")
+        results = _measure(
+            candidates,
+            Path(folder),
+            rounds=rounds,
+            seconds=arguments.seconds,
+            levels=levels,
+            filled=filled,
+        )
+    lengths = [turns * MESSAGES_A_TURN for turns in filled]
+    print(
+        f"\n{results.rounds} of {rounds} rounds, {environment_line().rpartition(', ')[2]} at the end, "
+        f"fdatasync p50 {format_spread(results.sync_milliseconds, 2)} ms"
+    )
     for level in levels:
-        _print_level(results, level)
-    _print_history(results, [turns * MESSAGES_A_TURN for turns in filled])
+        print_level(results, level)
+    print_history(results, lengths, _HISTORY_TURNS - 1)
+    print_verdicts(judge_turns(results, [level["at_once"] for level in levels], lengths))
+
+
+def _find_restate_server(node_modules: Path) -> Path | None:
+    # npm installs the program of this machine's kind and no other.
+    found = sorted(node_modules.glob("@restatedev/restate-server-*/bin/restate-server"))
+    return found[0].resolve() if found else None
 
 
 def _parse_levels(parser: argparse.ArgumentParser, text: str, *, is_quick: bool) -> list[dict[str, int]]:
@@ -94,24 +118,32 @@ def _parse_levels(parser: argparse.ArgumentParser, text: str, *, is_quick: bool)
 
 
 def _measure(
-    folder: Path, rounds: int, seconds: float, levels: Sequence[dict[str, int]], filled: Sequence[int]
-) -> _Results:
+    candidates: Sequence[Candidate],
+    folder: Path,
+    *,
+    rounds: int,
+    seconds: float,
+    levels: Sequence[dict[str, int]],
+    filled: Sequence[int],
+) -> TurnResults:
     begun = time.monotonic()
-    with_history = [candidate for candidate in CANDIDATES if candidate.in_history]
+    with_history = [candidate for candidate in candidates if candidate.in_history]
     for place, candidate in enumerate(with_history):
         _say(f"filling sessions: {candidate.name}")
         store = _new_folder(folder / f"filled-{place}")
         _run_peer(candidate, store, {"kind": "fill", "turns": filled})
-    results = _Results()
+    results = TurnResults(candidates)
     longest_round = 0.0
     for number in range(rounds):
         round_begun = time.monotonic()
         if number and round_begun - begun + longest_round > seconds:
             break
-        turns: dict[str, Result] = {}
-        history: dict[str, Result] = {}
-        for candidate in _rotate(CANDIDATES, number):
+        turns: dict[str, TurnResult] = {}
+        history: dict[str, TurnResult] = {}
+        for candidate in _rotate(candidates, number):
             _say(f"round {number + 1} of {rounds}: {candidate.name}")
+            # Beside each candidate: a disk that others use may be ten times slower a minute later.
+            results.sync_milliseconds += sample_sync_milliseconds(folder)
             store = _new_folder(folder / "turns")
             turns[candidate.name] = _run_peer(candidate, store, {"kind": "turns", "levels": levels})
             shutil.rmtree(store)
@@ -130,7 +162,7 @@ def _measure(
     return results
 
 
-def _run_peer(candidate: Candidate, folder: Path, plan: dict[str, Any]) -> Result:
+def _run_peer(candidate: Candidate, folder: Path, plan: dict[str, Any]) -> TurnResult:
     command = [sys.executable, "-m", candidate.module, *candidate.arguments]
     command += ["--folder", str(folder), "--plan", json.dumps(plan)]
     # gRPC's core logs connections that close; what it says is kept for a peer that fails.
@@ -140,106 +172,29 @@ def _run_peer(candidate: Candidate, folder: Path, plan: dict[str, Any]) -> Resul
     lines = done.stdout.splitlines()
     if done.returncode != 0 or not lines:
         sys.exit(f"bench_turns: {candidate.name} failed ({done.returncode}):\n{done.stderr[-4000:]}")
-    result: Result = json.loads(lines[-1])
+    result: TurnResult = json.loads(lines[-1])
     return result
 
 
-def _print_environment(folder: Path) -> None:
+def _print_environment(candidates: Sequence[Candidate], restate_server: Path | None) -> None:
     print("Turns: a question, two tools in parallel, an answer; scripted model without delay.")
-    print(f"machine: {environment_line()}, {_cpu_name()}, fdatasync p50 {_sync_milliseconds(folder):.2f} ms")
+    print(f"machine: {environment_line()}, {_cpu_name()}")
     print(f"dex_agents: commit {_commit()}, extension {_native.__version__} {_native.build_profile}")
-    packages = ("dex-python-sdk", "grpcio", "langgraph", "langgraph-checkpoint-sqlite", "aiosqlite")
-    print("versions: " + ", ".join(f"{package} {version(package)}" for package in packages))
+    print("versions: " + ", ".join(f"{package} {version(package)}" for package in _PACKAGES))
+    if restate_server is None:
+        print("Restate: not measured, its server comes from npm; `make bench-turns` installs it where npm is")
+    else:
+        told = subprocess.run([restate_server, "--version"], capture_output=True, text=True, check=True)
+        print(f"Restate's server: {told.stdout.strip()}")
     print("durability:")
-    for candidate in CANDIDATES:
+    for candidate in candidates:
         print(f"  {candidate.name}: {candidate.promise}")
     print(
-        "Sessions are started before the clock (LangGraph has no such call). A dex_agents turn ends when\n"
-        "its client knows that it is stored, a LangGraph turn when ainvoke returns.\n"
-        "p50 and p99 are over the turns of all rounds. CPU counts every process of a candidate."
+        "Sessions are started before the clock (the others have no such call). A turn of dex_agents ends\n"
+        "when its client knows that it is stored, of LangGraph when ainvoke returns, of DBOS when its\n"
+        "workflow does, of Restate when its server answers. p50 and p99 are over the turns of all rounds.\n"
+        "CPU counts every process of a candidate."
     )
-
-
-def _print_level(results: _Results, level: dict[str, int]) -> None:
-    at_once, sessions, turns = str(level["at_once"]), level["sessions"], level["turns"]
-    seconds = {
-        name: [one["levels"][at_once]["seconds"] / one["levels"][at_once]["turns"] for one in rounds]
-        for name, rounds in results.turns.items()
-    }
-    theirs = [candidate.name for candidate in CANDIDATES if not candidate.is_ours]
-    best = [min(seconds[name][place] for name in theirs) for place in range(results.rounds)]
-    rows: list[list[str]] = []
-    for candidate in CANDIDATES:
-        own = seconds[candidate.name]
-        latencies = [
-            latency
-            for one in results.turns[candidate.name]
-            for latency in one["levels"][at_once]["latencies"]
-        ]
-        cpu = [one["levels"][at_once]["cpu_seconds"] for one in results.turns[candidate.name]]
-        turns_a_round = results.turns[candidate.name][0]["levels"][at_once]["turns"]
-        rows.append(
-            [
-                candidate.name,
-                _spread([1 / one for one in own], "{:.1f}"),
-                f"{1e3 * _percentile(latencies, 0.5):.1f}",
-                f"{1e3 * _percentile(latencies, 0.99):.1f}",
-                str(speed_ratio(best, own)),
-                str(speed_ratio(seconds[theirs[-1]], own)),
-                "-" if None in cpu else f"{1e3 * statistics.median(cpu) / turns_a_round:.1f}",
-            ]
-        )
-    print(
-        f"\n{at_once} session{'s' if at_once != '1' else ''} at once "
-        f"({sessions} sessions of {turns} turns a round)"
-    )
-    head = ["", "turns/s", "p50 ms", "p99 ms", "vs best LangGraph", f"vs {theirs[-1]}", "CPU ms a turn"]
-    print_table(head, rows)
-
-
-def _print_history(results: _Results, lengths: Sequence[int]) -> None:
-    print(
-        f"\nCost of a turn by messages stored before (medians of {_HISTORY_TURNS - 1} turns a round; "
-        f"a turn adds {MESSAGES_A_TURN} messages, {CONTENT_BYTES_A_TURN} bytes of content)"
-    )
-    names = [candidate.name for candidate in CANDIDATES if candidate.in_history]
-    theirs = [candidate.name for candidate in CANDIDATES if candidate.in_history and not candidate.is_ours]
-
-    def medians(name: str, length: int) -> list[float]:
-        return [statistics.median(one[str(length)]["seconds"]) for one in results.history[name]]
-
-    rows: list[list[str]] = []
-    for name in names:
-        for length in lengths:
-            own, short = medians(name, length), medians(name, lengths[0])
-            peers = [medians(peer, length) for peer in theirs]
-            best = [min(of_round) for of_round in zip(*peers, strict=True)]
-            rounds = [one[str(length)] for one in results.history[name]]
-            growth = statistics.median(one["bytes_a_turn"] for one in rounds)
-            rows.append(
-                [
-                    name,
-                    f"{length:,}",
-                    _spread([1e3 * one for one in own], "{:.1f}"),
-                    str(speed_ratio(own, short)),
-                    str(speed_ratio(best, own)),
-                    f"{growth:,.0f}",
-                    f"{growth / CONTENT_BYTES_A_TURN:.1f}x",
-                    _spread([1e3 * one["read_seconds"] for one in rounds], "{:.1f}"),
-                ]
-            )
-    head = ["", "messages", "ms a turn", f"cost vs {lengths[0]}", "speed vs best LangGraph"]
-    print_table([*head, "bytes grown a turn", "of content", "ms to read all"], rows)
-
-
-def _spread(values: Sequence[float], form: str) -> str:
-    show: Callable[[float], str] = form.format
-    return f"{show(statistics.median(values))} ({show(min(values))}..{show(max(values))})"
-
-
-def _percentile(values: Sequence[float], share: float) -> float:
-    ordered = sorted(values)
-    return ordered[max(0, math.ceil(share * len(ordered)) - 1)]
 
 
 def _rotate(candidates: Sequence[Candidate], number: int) -> list[Candidate]:
@@ -254,19 +209,6 @@ def _new_folder(path: Path) -> Path:
 
 def _say(text: str) -> None:
     print(f"bench_turns: {text}", file=sys.stderr, flush=True)
-
-
-def _sync_milliseconds(folder: Path, samples: int = 50) -> float:
-    """Say what a sync of this disk costs: below it no durable turn can be."""
-    taken: list[float] = []
-    with (folder / "sync-probe").open("wb", buffering=0) as probe:
-        for _ in range(samples):
-            probe.write(bytes(4096))
-            begun = time.perf_counter()
-            # macOS has no fdatasync.
-            getattr(os, "fdatasync", os.fsync)(probe.fileno())
-            taken.append(time.perf_counter() - begun)
-    return 1e3 * statistics.median(taken)
 
 
 def _cpu_name() -> str:

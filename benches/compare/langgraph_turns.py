@@ -9,7 +9,6 @@ prebuilt agent does, so that a crash does not repeat a call that had finished; w
 # pyright: reportMissingImports=false
 
 import argparse
-import time
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -25,7 +24,13 @@ from langgraph.graph.state import CompiledStateGraph
 from langgraph.prebuilt import ToolNode, tools_condition
 from langgraph.types import Send
 
-from benches.end_to_end.turns_driver import STORE_NAME, TurnPeer, add_plan_arguments, run_plan
+from benches.end_to_end.turns_driver import (
+    STORE_NAME,
+    TurnPeer,
+    add_plan_arguments,
+    read_cpu_seconds,
+    run_plan,
+)
 from benches.workloads.turns import ANSWER, TOOLS, StoredMessage, ToolUse, expect_messages
 
 _Durability = Literal["sync", "async"]
@@ -39,7 +44,7 @@ class LangGraphPeer:
         self, checkpointer: AsyncSqliteSaver, durability: _Durability, *, each_call_a_task: bool
     ) -> None:
         """Compile the graph."""
-        self.tool_runs = 0
+        self._tool_runs = 0
         self._durability: _Durability = durability
         graph = StateGraph(MessagesState)
         graph.add_node("model", _call_model)
@@ -51,6 +56,10 @@ class LangGraphPeer:
             graph.add_conditional_edges("model", tools_condition)
         graph.add_edge("tools", "model")
         self._app: CompiledStateGraph[Any, Any, Any, Any] = graph.compile(checkpointer=checkpointer)
+
+    async def count_tool_runs(self) -> int:
+        """The tools run in this process."""
+        return self._tool_runs
 
     async def start_session(self, session_id: str) -> None:
         """A thread begins with its first message."""
@@ -87,11 +96,11 @@ class LangGraphPeer:
 
     def read_cpu_seconds(self) -> float | None:
         """Everything runs in this process."""
-        return time.process_time()
+        return read_cpu_seconds()
 
     def _build_tool(self, use: ToolUse) -> BaseTool:
         async def run(**_: str) -> str:
-            self.tool_runs += 1
+            self._tool_runs += 1
             return use.output
 
         schema = {

@@ -1,9 +1,10 @@
 """Which libraries `bench_turns` runs, how each is set up, and what each then promises."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from pathlib import Path
 from typing import Final
 
-__all__ = ["CANDIDATES", "Candidate"]
+__all__ = ["Candidate", "choose_candidates"]
 
 
 @dataclass(frozen=True)
@@ -30,7 +31,7 @@ class Candidate:
 _OURS: Final = "benches.end_to_end.turns"
 _LANGGRAPH: Final = "benches.compare.langgraph_turns"
 
-CANDIDATES: Final = (
+_IN_PYTHON: Final = (
     Candidate(
         "dex_agents, engine process, full",
         _OURS,
@@ -74,4 +75,30 @@ CANDIDATES: Final = (
         is_ours=False,
         in_history=True,
     ),
+    Candidate(
+        "DBOS, SQLite (as shipped)",
+        "benches.compare.dbos_turns",
+        (),
+        "every step is committed with a rollback journal before the next; a crash repeats at most the "
+        "running calls. Keeps no conversation: a turn reads its own messages only. Its home is Postgres",
+        is_ours=False,
+        in_history=False,
+    ),
 )
+
+_RESTATE: Final = Candidate(
+    "Restate, one node (as shipped)",
+    "benches.compare.restate_turns",
+    (),
+    "every step is in the server's synced log before the next; a crash repeats at most the running calls. "
+    "Server, service and client are three processes; a session is one state key",
+    is_ours=False,
+    in_history=True,
+)
+
+
+def choose_candidates(restate_server: Path | None) -> tuple[Candidate, ...]:
+    """Return every library that can run here; Restate needs the program of its server."""
+    if restate_server is None:
+        return _IN_PYTHON
+    return (*_IN_PYTHON, replace(_RESTATE, arguments=("--server", str(restate_server))))

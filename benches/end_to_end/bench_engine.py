@@ -1,12 +1,13 @@
 """What a Step, an RPC and an idle run cost on the local engine, through the unmodified SDK.
 
-    python -m benches.end_to_end.bench_engine [--rounds N] [--steps N] [--flows N] [--idle N,N,...]
+    python -m benches.end_to_end.bench_engine [--rounds N] [--idle N,N,...] [--sessions N]
 
 For each durability and place of the engine it prints milliseconds a Step in one chain of Steps, Steps a
 second over many chains, and the time of a read-only RPC. Floors of the same run stand beside them: a round
-trip on an open gRPC stream, a unary gRPC call, and one synced commit of one small row. Then it starts engines
-on databases full of idle runs, and compares the work of a busy engine with and without them. Rounds are
-rotated and the median is shown with the range; the Steps are checked to have run exactly once.
+trip on an open gRPC stream, a unary gRPC call, one synced commit of one small row, and a bare sync. Then it
+starts engines on databases full of idle runs, and compares turns of active sessions beside thousands of idle
+ones with turns without them. Rounds are rotated and the median is shown with the range; the Steps and the
+tools are checked to have run exactly once.
 """
 
 from __future__ import annotations
@@ -15,9 +16,6 @@ import argparse
 import asyncio
 import contextlib
 import json
-import os
-import platform
-import shutil
 import statistics
 import subprocess
 import sys
@@ -32,12 +30,13 @@ import dex
 
 from benches.end_to_end.engine_floors import measure_commit_floor, measure_round_trip_floors
 from benches.end_to_end.idle_runs import fill_database
+from benches.end_to_end.idle_sessions import ACTIVE_SESSIONS, measure_beside_idle_sessions
+from benches.measurement import environment_line, format_spread, sample_sync_milliseconds
+from benches.verdicts import Verdict, print_verdicts, tell_slow_disk
+from dex_agents import _native
 from dex_agents.engine import LocalEngine
 
 WORKER_TASKS = 8
-BESIDE_IDLE_RUNS = 10_000
-"""Idle runs beside which a busy engine is measured."""
-
 BOUND = timedelta(seconds=59)
 
 
@@ -105,17 +104,9 @@ async def run_engine(place: str, synchronous: str, folder: Path) -> AsyncIterato
         await asyncio.to_thread(process.wait)
 
 
-async def measure(
-    place: str, synchronous: str, steps: int, flows: int, filled: Path | None = None
-) -> dict[str, float]:
-    """Measure one engine, fresh from an empty database or from a copy of a filled one."""
+async def measure(place: str, synchronous: str, steps: int, flows: int) -> dict[str, float]:
+    """Measure one engine on an empty database."""
     with tempfile.TemporaryDirectory() as name:
-        if filled is not None:
-            copy = Path(name) / "engine.db"
-            shutil.copy(filled, copy)
-            with copy.open("rb") as file:
-                # Otherwise the first commits wait until the copy is on the disk.
-                os.fsync(file.fileno())
         async with run_engine(place, synchronous, Path(name)) as address:
             flow = CountFlow()
             registry = dex.Registry([flow], allow_async_handlers=True)
@@ -171,24 +162,21 @@ def start_on(database: Path) -> dict[str, float]:
     return started
 
 
-def show(values: list[float], digits: int) -> str:
-    """Return a median with its range."""
-    low, middle, high = min(values), statistics.median(values), max(values)
-    return f"{middle:.{digits}f} ({low:.{digits}f}..{high:.{digits}f})"
-
-
-async def measure_all(rounds: int, steps: int, flows: int) -> None:
+async def measure_steps(rounds: int, steps: int, flows: int) -> Verdict:
     """Measure every place and durability beside the floors, and print a table."""
     cases = [(place, mode) for place in ("thread", "process") for mode in ("full", "normal")]
     results: dict[tuple[str, str], dict[str, list[float]]] = defaultdict(lambda: defaultdict(list))
     trips: list[float] = []
     calls: list[float] = []
     commits: list[float] = []
+    syncs: list[float] = []
     for number in range(rounds):
         turn = number % len(cases)
         for case in cases[turn:] + cases[:turn]:
             # Beside each case: a disk that others use may be ten times slower a minute later.
             trip, call = await measure_round_trip_floors()
+            with tempfile.TemporaryDirectory() as folder:
+                syncs += sample_sync_milliseconds(Path(folder))
             commit = measure_commit_floor()
             measured = await measure(*case, steps, flows)
             commit = statistics.mean([commit, measure_commit_floor()])
@@ -201,8 +189,8 @@ async def measure_all(rounds: int, steps: int, flows: int) -> None:
             for name, value in measured.items():
                 results[case][name].append(value)
     print(
-        f"floors: stream round trip {show(trips, 2)} ms, unary call {show(calls, 2)} ms,"
-        f" synced commit {show(commits, 2)} ms\n"
+        f"floors: stream round trip {format_spread(trips, 2)} ms, unary call {format_spread(calls, 2)} ms,"
+        f" synced commit {format_spread(commits, 2)} ms, fdatasync p50 {format_spread(syncs, 2)} ms\n"
     )
     print(
         "| engine | synchronous | ms a Step, one chain | of round trip + commit | Steps/s, "
@@ -211,64 +199,83 @@ async def measure_all(rounds: int, steps: int, flows: int) -> None:
     print("| --- | --- | --- | --- | --- | --- | --- | --- |")
     for (place, mode), values in results.items():
         print(
-            f"| {place} | {mode} | {show(values['chain_ms'], 2)} | {show(values['chain_ratio'], 1)}x "
-            f"| {show(values['steps_per_s'], 0)} | {show(values['rpc_p50_ms'], 2)} "
-            f"| {show(values['rpc_ratio'], 1)}x | {show(values['rpc_p95_ms'], 2)} |"
+            f"| {place} | {mode} | {format_spread(values['chain_ms'], 2)} "
+            f"| {format_spread(values['chain_ratio'], 1)}x "
+            f"| {format_spread(values['steps_per_s'], 0)} | {format_spread(values['rpc_p50_ms'], 2)} "
+            f"| {format_spread(values['rpc_ratio'], 1)}x | {format_spread(values['rpc_p95_ms'], 2)} |"
         )
+    ratio = statistics.median(results["process", "full"]["chain_ratio"])
+    told = "a Step of one chain (process, full) vs a round trip and a commit"
+    if not (slow_disk := tell_slow_disk(syncs)):
+        told += f", fdatasync p50 {statistics.median(syncs):.2f} ms"
+    return Verdict(told, ratio, 3.0, is_upper_bound=True, skipped=slow_disk)
 
 
-async def measure_idle(rounds: int, steps: int, flows: int, counts: Sequence[int]) -> None:
-    """Start engines on idle runs, and let one work beside them."""
+def measure_idle_runs(rounds: int, counts: Sequence[int]) -> None:
+    """Start engines on files of idle runs, and print what that takes."""
     print("\n| idle runs | database MB | start s | memory MB | bytes a run |")
     print("| --- | --- | --- | --- | --- |")
     with tempfile.TemporaryDirectory() as name:
-        filled: Path | None = None
         empty = Path(name) / "0.db"
         fill_database(empty, 0, "CountFlow", "Wait", "inbox")
-        base = statistics.median([start_on(empty)["megabytes"] for _ in range(rounds)])
+        started = [start_on(empty) for _ in range(rounds)]
+        base = statistics.median([each["megabytes"] for each in started])
+        _print_start(0, empty, started, "-")
         for count in counts:
             database = Path(name) / f"{count}.db"
             fill_database(database, count, "CountFlow", "Wait", "inbox")
             started = [start_on(database) for _ in range(rounds)]
-            memory = [each["megabytes"] for each in started]
-            a_run = max(0.0, statistics.median(memory) - base) * 2**20 / count
-            print(
-                f"| {count:,} | {database.stat().st_size / 1e6:.0f} "
-                f"| {show([each['seconds'] for each in started], 2)} | {show(memory, 1)} | {a_run:.0f} |"
-            )
-            if count == BESIDE_IDLE_RUNS:
-                filled = database
-        if filled is None:
-            return
-        ratios: dict[str, list[float]] = defaultdict(list)
-        for number in range(rounds):
-            order = [None, filled] if number % 2 == 0 else [filled, None]
-            measured = {each: await measure("process", "full", steps, flows, each) for each in order}
-            ratios["chain"].append(measured[None]["chain_ms"] / measured[filled]["chain_ms"])
-            ratios["chains"].append(measured[filled]["steps_per_s"] / measured[None]["steps_per_s"])
+            above = statistics.median([each["megabytes"] for each in started]) - base
+            _print_start(count, database, started, f"{max(0.0, above) * 2**20 / count:.0f}")
+
+
+def _print_start(count: int, database: Path, started: Sequence[dict[str, float]], bytes_a_run: str) -> None:
+    seconds, memory = ([each[name] for each in started] for name in ("seconds", "megabytes"))
     print(
-        f"\nwith {BESIDE_IDLE_RUNS:,} idle runs against none: one chain {show(ratios['chain'], 2)}x,"
-        f" {flows} chains {show(ratios['chains'], 2)}x"
+        f"| {count:,} | {database.stat().st_size / 1e6:.0f} | {format_spread(seconds, 2)} "
+        f"| {format_spread(memory, 1)} | {bytes_a_run} |"
     )
+
+
+async def measure_idle_sessions(rounds: int, count: int) -> Verdict:
+    """Compare turns beside idle sessions with turns without, and print both."""
+    measured = await measure_beside_idle_sessions(count, rounds)
+    print(
+        f"\n{count:,} idle sessions, started in {measured.fill_seconds:.0f} s, "
+        f"{measured.file_bytes / 1e6:.1f} MB; {ACTIVE_SESSIONS} active sessions, engine process, full"
+    )
+    print("| idle sessions | turns/s |")
+    print("| --- | --- |")
+    for idle, seconds in ((count, measured.beside_idle), (0, measured.alone)):
+        print(f"| {idle:,} | {format_spread([1 / each for each in seconds], 1)} |")
+    ratio = measured.compare()
+    print(f"turns/s with against without: {ratio}")
+    return Verdict(f"active turns/s with {count:,} idle sessions vs none", ratio.median, 0.95, 0.9)
 
 
 async def run(arguments: argparse.Namespace) -> None:
     """Measure everything on one event loop: gRPC dislikes a second one."""
-    await measure_all(arguments.rounds, arguments.steps, arguments.flows)
+    verdicts = [await measure_steps(arguments.rounds, arguments.steps, arguments.flows)]
     counts = [int(count) for count in arguments.idle.split(",") if count]
     if counts:
-        await measure_idle(arguments.rounds, arguments.steps, arguments.flows, counts)
+        measure_idle_runs(arguments.rounds, counts)
+    if arguments.sessions:
+        verdicts.append(await measure_idle_sessions(arguments.rounds, arguments.sessions))
+    print_verdicts(verdicts)
 
 
 def main() -> None:
     """Measure and print tables."""
     parser = argparse.ArgumentParser(description="benchmark of the local engine")
-    parser.add_argument("--rounds", type=int, default=3)
+    parser.add_argument("--rounds", type=int, default=5)
     parser.add_argument("--steps", type=int, default=300)
     parser.add_argument("--flows", type=int, default=64)
     parser.add_argument("--idle", default="1000,10000,100000", help="numbers of idle runs; empty for none")
+    parser.add_argument("--sessions", type=int, default=10_000, help="idle sessions beside turns; 0 for none")
     arguments = parser.parse_args()
-    print(f"Python {platform.python_version()}, {platform.machine()}, rounds: {arguments.rounds}")
+    if _native.build_profile != "release":
+        sys.exit("bench_engine: the extension is a development build; run `make bench-engine`")
+    print(f"{environment_line()}, rounds: {arguments.rounds}")
     asyncio.run(run(arguments))
 
 

@@ -5,15 +5,18 @@ Client and Worker live in this process, as in an application; the engine in a pr
 
 import argparse
 import asyncio
-import os
 import sys
-import time
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any, Final, Literal
 
-from benches.end_to_end.turns_driver import STORE_NAME, TurnPeer, add_plan_arguments, run_plan
+from benches.end_to_end.turns_driver import (
+    STORE_NAME,
+    add_plan_arguments,
+    read_cpu_seconds,
+    run_plan,
+)
 from benches.workloads.turns import ANSWER, TOOLS, StoredMessage, ToolUse, build_question
 from dex_agents import AgentSessionClient, AgentSessionFlow, AgentWorker, ToolEffect
 from dex_agents.builtin_loop import (
@@ -47,7 +50,7 @@ class DexAgentsPeer:
         Args:
             engine_pid: The engine's process, when it is not this one.
         """
-        self.tool_runs = 0
+        self._tool_runs = 0
         self._engine_pid = engine_pid
         self.flow: AgentSessionFlow = create_builtin_agent_session_flow(
             AgentDefinition(
@@ -68,6 +71,10 @@ class DexAgentsPeer:
         ):
             self._client = client
             yield
+
+    async def count_tool_runs(self) -> int:
+        """The tools run in this process."""
+        return self._tool_runs
 
     async def start_session(self, session_id: str) -> None:
         """Start it and wait until it takes messages."""
@@ -97,15 +104,7 @@ class DexAgentsPeer:
 
     def read_cpu_seconds(self) -> float | None:
         """Add the engine's process to this one."""
-        own = time.process_time()
-        if self._engine_pid is None:
-            return own
-        stat = Path(f"/proc/{self._engine_pid}/stat")
-        if not stat.exists():
-            return None
-        # User and system time are fields 14 and 15; the second field is in brackets and may hold anything.
-        after_name = stat.read_text(encoding="ascii", errors="replace").rpartition(")")[2].split()
-        return own + (int(after_name[11]) + int(after_name[12])) / os.sysconf("SC_CLK_TCK")
+        return read_cpu_seconds(*(() if self._engine_pid is None else (self._engine_pid,)))
 
     @property
     def _connected(self) -> AgentSessionClient:
@@ -115,7 +114,7 @@ class DexAgentsPeer:
 
     def _build_tool(self, use: ToolUse) -> FunctionTool:
         async def run(_arguments: dict[str, Any], _context: object) -> str:
-            self.tool_runs += 1
+            self._tool_runs += 1
             return use.output
 
         return function_tool(
@@ -173,7 +172,7 @@ async def open_engine(
 @asynccontextmanager
 async def open_peer(
     place: Literal["process", "thread"], synchronous: _Synchronous, folder: Path
-) -> AsyncIterator[TurnPeer]:
+) -> AsyncIterator[DexAgentsPeer]:
     """Open engine, Worker and client on the store in a folder."""
     async with open_engine(place, synchronous, folder) as (address, engine_pid):
         peer = DexAgentsPeer(engine_pid)

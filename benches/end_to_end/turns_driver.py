@@ -8,17 +8,26 @@ import argparse
 import asyncio
 import gc
 import json
+import os
 import sqlite3
 import sys
 import time
 from collections.abc import Callable, Sequence
 from contextlib import AbstractAsyncContextManager, closing
 from pathlib import Path
-from typing import Any, Final, Protocol
+from typing import Any, Final, Protocol, runtime_checkable
 
 from benches.workloads.turns import MESSAGES_A_TURN, TOOLS, StoredMessage, build_question, expect_messages
 
-__all__ = ["STORE_NAME", "OpenPeer", "TurnPeer", "add_plan_arguments", "run_plan"]
+__all__ = [
+    "STORE_NAME",
+    "LongSessionPeer",
+    "OpenPeer",
+    "TurnPeer",
+    "add_plan_arguments",
+    "read_cpu_seconds",
+    "run_plan",
+]
 
 STORE_NAME: Final = "store.db"
 """The database file in the folder that a peer is given."""
@@ -29,13 +38,11 @@ _WARM_UP_TURNS: Final = 5
 
 
 class TurnPeer(Protocol):
-    """A library that runs durable turns on a store.
+    """A library that runs durable turns on a store."""
 
-    Attributes:
-        tool_runs: How often a tool was run through this object.
-    """
-
-    tool_runs: int
+    async def count_tool_runs(self) -> int:
+        """Say how often a tool was run since this object was made."""
+        ...
 
     async def start_session(self, session_id: str) -> None:
         """Make a session, if the library knows such a thing."""
@@ -49,12 +56,17 @@ class TurnPeer(Protocol):
         """Read a whole session from the store."""
         ...
 
-    async def fill_session(self, session_id: str, turns: int) -> None:
-        """Put so many turns into a new session, in the cheapest way that leaves the state of real turns."""
-        ...
-
     def read_cpu_seconds(self) -> float | None:
         """Return the CPU seconds so far of all its processes, or `None` where the system hides them."""
+        ...
+
+
+@runtime_checkable
+class LongSessionPeer(TurnPeer, Protocol):
+    """A library that keeps the whole conversation, so that a turn reads what came before."""
+
+    async def fill_session(self, session_id: str, turns: int) -> None:
+        """Put so many turns into a new session, in the cheapest way that leaves the state of real turns."""
         ...
 
 
@@ -68,6 +80,20 @@ def add_plan_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--plan", type=json.loads, required=True, help="what to do, as JSON")
 
 
+def read_cpu_seconds(*other_processes: int) -> float | None:
+    """Return the CPU seconds so far of this process and of others, or `None` where the system hides them."""
+    seconds = time.process_time()
+    for process in other_processes:
+        try:
+            stat = Path(f"/proc/{process}/stat").read_text(encoding="ascii", errors="replace")
+        except OSError:
+            return None
+        # User and system time are fields 14 and 15; the second field is in brackets and may hold anything.
+        after_name = stat.rpartition(")")[2].split()
+        seconds += (int(after_name[11]) + int(after_name[12])) / os.sysconf("SC_CLK_TCK")
+    return seconds
+
+
 def run_plan(open_peer: OpenPeer, arguments: argparse.Namespace) -> None:
     """Do what the orchestrator asked for and print the result as one line of JSON."""
     plan: dict[str, Any] = arguments.plan
@@ -77,7 +103,8 @@ def run_plan(open_peer: OpenPeer, arguments: argparse.Namespace) -> None:
         case "turns":
             result = asyncio.run(_measure_turns(open_peer, folder, plan["levels"]))
         case "fill":
-            result = asyncio.run(_fill(open_peer, folder, plan["turns"]))
+            asyncio.run(_fill(open_peer, folder, plan["turns"]))
+            result = {}
         case "history":
             result = asyncio.run(_measure_history(open_peer, folder, plan["filled"], plan["turns"]))
         case kind:
@@ -95,7 +122,7 @@ async def _measure_turns(
     async with open_peer(timed) as peer:
         await peer.start_session("warm-up")
         await _run_session(peer, "warm-up", _WARM_UP_TURNS)
-        before = peer.tool_runs
+        before = await peer.count_tool_runs()
         for level in levels:
             at_once, sessions, turns = level["at_once"], level["sessions"], level["turns"]
             names = [f"{at_once}-{number}" for number in range(sessions)]
@@ -113,20 +140,21 @@ async def _measure_turns(
                 "latencies": latencies,
                 "cpu_seconds": None if cpu_begun is None or cpu_ended is None else cpu_ended - cpu_begun,
             }
-        _require_tools(peer, before, sum(expected.values()))
+        await _require_tools(peer, before, sum(expected.values()))
     async with open_peer(timed) as peer:
         for name, turns in expected.items():
             await _require_messages(peer, name, turns)
     return result
 
 
-async def _fill(open_peer: OpenPeer, folder: Path, turn_counts: Sequence[int]) -> dict[str, Any]:
+async def _fill(open_peer: OpenPeer, folder: Path, turn_counts: Sequence[int]) -> None:
     async with open_peer(folder) as peer:
+        if not isinstance(peer, LongSessionPeer):
+            sys.exit("this library keeps no conversation")
         await asyncio.gather(*(peer.fill_session(f"long-{turns}", turns) for turns in turn_counts))
     async with open_peer(folder) as peer:
         for turns in turn_counts:
             await _require_messages(peer, f"long-{turns}", turns)
-    return {"bytes": _used_bytes(folder)}
 
 
 async def _measure_history(
@@ -137,7 +165,7 @@ async def _measure_history(
         name = f"long-{filled}"
         bytes_before = _used_bytes(folder)
         async with open_peer(folder) as peer:
-            before = peer.tool_runs
+            before = await peer.count_tool_runs()
             await peer.run_turn(name, build_question(filled))
             gc.collect()
             seconds: list[float] = []
@@ -145,15 +173,17 @@ async def _measure_history(
                 begun = time.perf_counter()
                 await peer.run_turn(name, build_question(turn))
                 seconds.append(time.perf_counter() - begun)
-            _require_tools(peer, before, turns)
-        grown = _used_bytes(folder) - bytes_before
+            await _require_tools(peer, before, turns)
+        bytes_after = _used_bytes(folder)
         async with open_peer(folder) as peer:
             begun = time.perf_counter()
             await _require_messages(peer, name, filled + turns)
             read_seconds = time.perf_counter() - begun
         result[str(filled * MESSAGES_A_TURN)] = {
             "seconds": seconds,
-            "bytes_a_turn": grown / turns,
+            "bytes_a_turn": (
+                None if bytes_before is None or bytes_after is None else (bytes_after - bytes_before) / turns
+            ),
             "read_seconds": read_seconds,
         }
     return result
@@ -164,7 +194,7 @@ async def _check(open_peer: OpenPeer, folder: Path) -> None:
         for name in _CHECKED_SESSIONS:
             await peer.start_session(name)
         await asyncio.gather(*(_run_session(peer, name, _CHECKED_TURNS) for name in _CHECKED_SESSIONS))
-        _require_tools(peer, 0, len(_CHECKED_SESSIONS) * _CHECKED_TURNS)
+        await _require_tools(peer, 0, len(_CHECKED_SESSIONS) * _CHECKED_TURNS)
     async with open_peer(folder) as peer:
         for name in _CHECKED_SESSIONS:
             await _require_messages(peer, name, _CHECKED_TURNS)
@@ -206,8 +236,8 @@ async def _require_messages(peer: TurnPeer, name: str, turns: int) -> None:
         )
 
 
-def _require_tools(peer: TurnPeer, before: int, turns: int) -> None:
-    runs, expected = peer.tool_runs - before, turns * len(TOOLS)
+async def _require_tools(peer: TurnPeer, before: int, turns: int) -> None:
+    runs, expected = await peer.count_tool_runs() - before, turns * len(TOOLS)
     if runs != expected:
         sys.exit(f"tools ran {runs} times in {turns} turns, {expected} were asked for")
 
@@ -217,9 +247,14 @@ def _new_folder(path: Path) -> Path:
     return path
 
 
-def _used_bytes(folder: Path) -> int:
-    """Return the bytes of pages in use, of a closed database: free pages are not growth."""
+def _used_bytes(folder: Path) -> int | None:
+    """Return the bytes of pages in use, of a closed database: free pages are not growth.
+
+    A library whose store is no SQLite file gets `None`: what its folder holds depends on when it is tidied.
+    """
     path = folder / STORE_NAME
+    if not path.exists():
+        return None
     with closing(sqlite3.connect(f"file:{path}?mode=ro", uri=True)) as connection:
         pages, free, size = (
             connection.execute(f"PRAGMA {name}").fetchone()[0]
