@@ -5,19 +5,24 @@ from __future__ import annotations
 import contextlib
 import os
 import sqlite3
+import sys
 from collections.abc import Iterator
 from dataclasses import dataclass
+from itertools import pairwise
 from pathlib import Path
 
 import msgspec
 from google.protobuf.message import DecodeError
 
+from dex_agents.engine.history_events import read_history
 from dex_agents.engine.journal import decode_operations
 from dex_agents.engine.state import Run
 from dex_agents.engine.store.database import inspect_database, resolve_path
 from dex_agents.engine.store.reader import StoreReader
 from dex_agents.engine.values import BlobNumbers, read_blob_id
 from dex_agents.errors import EngineDatabaseError
+
+_UNREADABLE = (sqlite3.Error, DecodeError, msgspec.DecodeError, LookupError, ValueError, TypeError)
 
 MAX_PROBLEMS = 100
 """Problems that a check lists; a file with more is not read to its end."""
@@ -130,8 +135,17 @@ def _check_run(reader: StoreReader, number: int, numbers: BlobNumbers) -> Iterat
                 # A running engine may overwrite the value meanwhile, but its blob stays for some minutes.
                 if parsed is None or not reader.has_blob(*parsed):
                     yield f"run {number} ({run.flow_id}): the blob {blob_id} is missing"
-    except (sqlite3.Error, DecodeError, msgspec.DecodeError, LookupError, ValueError, TypeError) as error:
+    except _UNREADABLE as error:
         yield f"run {number} cannot be read: {type(error).__name__}: {error}"
+        return
+    try:
+        events = read_history(reader.load_history(number), number, 1, 1, sys.maxsize).events
+    except _UNREADABLE as error:
+        yield f"run {number}: an event cannot be read: {type(error).__name__}: {error}"
+        return
+    for previous, event in pairwise(events):
+        if event.event_id != previous.event_id + 1:
+            yield f"run {number}: the event {previous.event_id + 1} is missing"
 
 
 def _list_blobs(run: Run) -> Iterator[str]:

@@ -17,7 +17,16 @@ from pathlib import Path
 
 import msgspec
 
-from dex_agents.engine.journal import SHAPES, Cells, Operation, Table, decode_operations, encode_operations
+from dex_agents.engine.journal import (
+    SHAPES,
+    Cell,
+    Cells,
+    Operation,
+    Table,
+    decode_operations,
+    encode_history,
+    encode_operations,
+)
 from dex_agents.engine.store.database import BUSY_TIMEOUT_SECONDS, Synchronous, connect
 from dex_agents.engine.values import Blob
 from dex_agents.errors import EngineDatabaseError
@@ -30,6 +39,9 @@ PURGE_WAIT_MILLISECONDS = 50
 
 GARBAGE_BATCH = 64
 """Blobs deleted at a time: each may be many megabytes, and commits wait meanwhile."""
+
+HISTORY_EVENTS = 1000
+"""History events kept a run, the last ones; a unit is kept as a whole, so it may be a few more."""
 
 TRIM_BATCH = 1024
 """Stream messages examined at a time when a stream is over its capacity."""
@@ -60,8 +72,13 @@ class StoreWriter:
         backlog: Committed units that are not folded yet.
     """
 
-    def __init__(self, path: str, synchronous: Synchronous) -> None:
+    def __init__(self, path: str, synchronous: Synchronous, history_events: int = HISTORY_EVENTS) -> None:
         """Open the database and fold what the last process left in the journal.
+
+        Args:
+            path: A path from `resolve_path`.
+            synchronous: Whether commits survive a loss of power.
+            history_events: Events kept a run; 0 leaves alone what there is.
 
         Raises:
             EngineDatabaseError: The file is unusable or damaged.
@@ -70,6 +87,8 @@ class StoreWriter:
         self.synchronous: Synchronous = synchronous
         self._connection = connect(path, synchronous)
         self._pending: dict[tuple[int, Cells], Cells | None] = {}
+        self._history: list[tuple[int, int, int, bytes | None]] = []
+        self._history_events = history_events
         self._group_sizes: dict[int, int] = {}
         self.backlog = 0
         try:
@@ -106,7 +125,11 @@ class StoreWriter:
             try:
                 self._connection.executemany(
                     "INSERT INTO blob VALUES (?, ?, ?)",
-                    [(blob.number, blob.kind, blob.payload) for blob in blobs],
+                    [(blob.number, blob.kind, blob.payload) for blob in blobs if not blob.copied_from],
+                )
+                self._connection.executemany(
+                    "INSERT INTO blob SELECT ?, kind, payload FROM blob WHERE number = ?",
+                    [(blob.number, blob.copied_from) for blob in blobs if blob.copied_from],
                 )
                 self._connection.executemany(_insert_statement(1), rows)
                 execute("COMMIT")
@@ -114,7 +137,7 @@ class StoreWriter:
                 self._connection.rollback()
                 raise
         self.last_sequence = rows[-1][0]
-        self._note([operations for _, operations in units])
+        self._note(units)
 
     def fold(self) -> Folded:
         """Apply every unfolded unit to the state tables and forget its journal row.
@@ -125,12 +148,14 @@ class StoreWriter:
         if not self.backlog:
             return Folded(self._folded)
         with self._unsynced():
+            self._apply_history()
             trimmed = self._apply_pending()
             self._connection.execute("DELETE FROM journal WHERE sequence <= ?", (self.last_sequence,))
             self._connection.execute(
                 "UPDATE meta SET value = ? WHERE name = 'folded'", (str(self.last_sequence),)
             )
         self._pending = {}
+        self._history = []
         self.backlog = 0
         self._folded = self.last_sequence
         return Folded(self._folded, trimmed)
@@ -220,14 +245,41 @@ class StoreWriter:
                 if len(key) != len(shape.key) or (columns is not None and len(columns) != len(shape.columns)):
                     raise ValueError(f"journal row {sequence} does not fit the table {shape.name}")
             self.last_sequence = sequence
-            self._note([operations])
+            self._note([(sequence, operations)])
 
-    def _note(self, units: Sequence[Sequence[Operation]]) -> None:
+    def _note(self, units: Sequence[tuple[int, Sequence[Operation]]]) -> None:
         pending = self._pending
-        for operations in units:
+        for sequence, operations in units:
+            events: dict[Cell, Cell] = {}
             for table, key, columns in operations:
-                pending[table, key] = columns
+                if table == Table.EVENT:
+                    events[key[0]] = key[1]
+                else:
+                    pending[table, key] = columns
+            if events:
+                self._note_events(sequence, operations, events)
         self.backlog += len(units)
+
+    def _note_events(self, sequence: int, operations: Sequence[Operation], events: dict[Cell, Cell]) -> None:
+        operations_kept = encode_history(operations)
+        for run, event in events.items():
+            if isinstance(run, int) and isinstance(event, int):
+                self._history.append((sequence, run, event, operations_kept))
+
+    def _apply_history(self) -> None:
+        """Keep the units that tell of events, and of each run no more of them than is wanted."""
+        self._connection.executemany(
+            "INSERT INTO history (run, event, operations)"
+            " SELECT ?, ?, coalesce(?, operations) FROM journal WHERE sequence = ?",
+            [(run, event, operations, sequence) for sequence, run, event, operations in self._history],
+        )
+        last = {run: event for _, run, event, _ in self._history}
+        kept = self._history_events
+        if kept:
+            self._connection.executemany(
+                "DELETE FROM history WHERE run = ? AND event <= ?",
+                [(run, event - kept) for run, event in last.items() if event > kept],
+            )
 
     def _apply_pending(self) -> dict[int, int]:
         puts: dict[int, list[Cells]] = {}
@@ -241,6 +293,8 @@ class StoreWriter:
             self._connection.executemany(_DELETES[Table(table)], rows)
         for table, rows in puts.items():
             self._connection.executemany(_PUTS[Table(table)], rows)
+        if Table.RUN in deletes:
+            self._connection.executemany("DELETE FROM history WHERE run = ?", deletes[Table.RUN])
         if Table.STREAM in deletes:
             # The messages of a stream go with it: naming each of them would be the reader's work.
             self._connection.executemany("DELETE FROM stream_message WHERE stream = ?", deletes[Table.STREAM])
@@ -299,14 +353,16 @@ class StoreWriter:
         return value
 
 
-_PUTS = {
+_PUTS: dict[Table, str] = {
     table: f"INSERT OR REPLACE INTO {shape.name} ({', '.join(shape.key + shape.columns)})"
     f" VALUES ({', '.join('?' * len(shape.key + shape.columns))})"
     for table, shape in SHAPES.items()
+    if table != Table.EVENT
 }
-_DELETES = {
+_DELETES: dict[Table, str] = {
     table: f"DELETE FROM {shape.name} WHERE {' AND '.join(f'{column} = ?' for column in shape.key)}"
     for table, shape in SHAPES.items()
+    if table != Table.EVENT
 }
 
 
