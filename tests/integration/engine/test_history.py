@@ -68,6 +68,9 @@ flow = Conversation()
 
 
 async def hear(room: Room, text: str, number: int) -> None:
+    """Say something once the Step with a number listens, and wait until it has ended."""
+    async with room.raw_stub() as stub:
+        await wait_until_waiting(stub)
     await room.call(flow.say, "f", text)
     await room.client.wait_for_step_completion("f", dex.StepExecutionId("Listen", number), WAIT)
 
@@ -116,7 +119,7 @@ async def test_history_tells_what_happened_to_a_run(tmp_path: Path) -> None:
     assert (started.flow_execution_id.flow_id, started.flow_execution_id.run_id) == ("f", run_id)
     assert started.flow_type == "Conversation"
     assert started.initial_start.start_step_type == "Listen"
-    assert started.initial_start.step_input.obj_value.payload == b'"begin"'
+    assert started.initial_start.step_input.string_value == "begin"
     waited = events[1].step_wait_for_completed
     assert waited.context.step_execution_id == "Listen-1"
     assert waited.context.from_step_execution_id == "__start__"
@@ -125,8 +128,8 @@ async def test_history_tells_what_happened_to_a_run(tmp_path: Path) -> None:
     assert [each.channel_name for each in waited.output.wait_for_condition.channel_conditions] == ["inbox"]
     called = events[2].rpc_execution_completed
     assert called.rpc_name == "say"
-    assert called.input.obj_value.payload == b'"hello"'
-    assert called.output.obj_value.payload == b'"heard hello"'
+    assert called.input.string_value == "hello"
+    assert called.output.string_value == "heard hello"
     assert [each.channel_name for each in called.publish_to_channel] == ["inbox"]
     executed = events[3].step_execute_completed
     (heard,) = executed.input.condition_results.channel_results
@@ -135,7 +138,7 @@ async def test_history_tells_what_happened_to_a_run(tmp_path: Path) -> None:
     assert timer.condition_status == pb.CONDITION_STATUS_WAITING
     assert [each.key for each in executed.output.upsert_attributes] == ["document"]
     (following,) = executed.output.step_decision.next_steps
-    assert (following.step_type, following.step_input.obj_value.payload) == ("Listen", b'"hello"')
+    assert (following.step_type, following.step_input.string_value) == ("Listen", "hello")
     assert events[4].step_wait_for_completed.context.from_step_execution_id == "Listen-1"
     close = events[6].step_execute_completed.output.step_decision.close_decision
     assert close.close_decision_type == pb.CLOSE_DECISION_TYPE_GRACEFUL_COMPLETE
@@ -150,12 +153,13 @@ async def test_a_failure_is_told_with_its_attempts(tmp_path: Path) -> None:
     async with open_room(tmp_path, flow) as room, room.raw_stub() as stub:
         await room.client.start_flow(flow, "f", "begin")
         await hear(room, "stumble", 1)
+        await wait_until_waiting(stub)
         await room.call(flow.say, "f", "fail")
         await room.client.wait_for_flow("f", BOUND)
         events = await read(stub)
     stumbled = events[3].step_execute_completed.context
     assert (stumbled.final_attempt, stumbled.last_failure_info.attempt) == (2, 1)
-    assert stumbled.last_failure_info.details.original_worker_error_type == "RuntimeError"
+    assert stumbled.last_failure_info.details.original_worker_error_type == "builtins.RuntimeError"
     assert kinds(events)[-2:] == ["step_execute_failed", "flow_closed"]
     failed = events[-2].step_execute_failed
     assert (failed.context.final_attempt, failed.output.failure.attempt) == (2, 2)
@@ -169,7 +173,7 @@ async def test_a_wait_that_a_timer_ends_is_told_with_the_method_that_follows(tmp
     async with open_room(tmp_path, flow) as room, room.raw_stub() as stub:
         await room.client.start_flow(flow, "f", "begin")
         await wait_until_waiting(stub)
-        await room.client.skip_timer("f", dex.StepExecutionId("Listen", 1), dex.TimerId(index=0))
+        await room.client.skip_timer("f", dex.StepExecutionId("Listen", 1), dex.TimerId(condition_index=0))
         await room.client.wait_for_flow("f", BOUND)
         events = await read(stub)
     assert kinds(events) == [
@@ -224,11 +228,12 @@ async def test_a_hard_delete_value_never_enters_history(tmp_path: Path) -> None:
         options = dex.StartFlowOptions().with_attribute(token, SECRET)
         await room.client.start_flow(flow, "f", "begin", options)
         await hear(room, "hello", 1)
+        await wait_until_waiting(stub)
         unfolded = await read(stub)
         await room.client.search_flows("", 1)
         folded = await read(stub)
         assert unfolded == folded
-        (write,) = unfolded[0].flow_started_or_continued.initial_attributes
+        (write,) = unfolded[0].flow_started_or_continued.initial_start.initial_attributes
         assert (write.key, write.value.WhichOneof("kind")) == ("token", None)
         assert SECRET not in str(folded)
         with contextlib.closing(sqlite3.connect(room.database)) as connection:
@@ -247,12 +252,12 @@ async def test_a_large_value_stays_a_blob(tmp_path: Path) -> None:
         # Nothing but history would hold the input of the call, which is therefore left out.
         assert not called.HasField("input")
         value = executed.output.upsert_attributes[0].value
-        blob_id = value.internal_blob_id_for_obj_value
+        blob_id = value.internal_blob_id_for_string_value
         request = pb.LoadBlobsRequest()
         request.entries.add(flow_id="f").blob_value.CopyFrom(value)
         loaded = (await stub.LoadBlobs(request)).values[blob_id]
     assert blob_id
-    assert loaded.obj_value.payload.decode() == f'"{LARGE}"'
+    assert loaded.string_value == LARGE
 
 
 @pytest.mark.requirement("engine-history-bounds")
@@ -273,7 +278,7 @@ async def test_only_the_last_events_are_kept_and_their_numbers_stay(tmp_path: Pa
         await room.call(flow.say, "f", "end")
         await room.client.wait_for_flow("f", BOUND)
         await room.client.search_flows("", 1)
-        assert [event.event_id for event in await read(stub)] == [17, 18, 19, 20][-4:]
+        assert [event.event_id for event in await read(stub)] == [17, 18, 19, 20]
         with contextlib.closing(sqlite3.connect(room.database)) as connection:
             assert connection.execute("SELECT count(*) FROM history").fetchone()[0] <= 4
 
@@ -396,7 +401,7 @@ async def test_the_state_of_a_flow_shows_what_it_waits_for_and_holds(tmp_path: P
     (execution,) = state.active_step_executions
     assert (execution.step_execution_id, execution.from_step_execution_id) == ("Listen-2", "Listen-1")
     assert execution.phase == pb.ACTIVE_STEP_PHASE_WAITING
-    assert execution.movement.step_input.obj_value.payload == b'"hello"'
+    assert execution.movement.step_input.string_value == "hello"
     assert [each.channel_name for each in execution.waiting_condition.channel_conditions] == ["inbox"]
     (timer,) = execution.timers
     assert timer.status == pb.INTERNAL_TIMER_STATUS_PENDING
@@ -412,14 +417,14 @@ async def wait_until_waiting(stub: Any) -> Any:
     position = 1
     async with asyncio.timeout(BOUND.total_seconds()):
         while True:
-            state = await stub.GetFlowState(pb.GetFlowStateRequest(flow_id="f"))
-            phases = [each.phase for each in state.active_step_executions]
-            if phases == [pb.ACTIVE_STEP_PHASE_WAITING]:
-                return state
             page = await stub.GetHistoryEvents(
                 pb.GetHistoryEventsRequest(flow_id="f", start_internal_event_id=position)
             )
             position = page.next_internal_event_id
+            state = await stub.GetFlowState(pb.GetFlowStateRequest(flow_id="f"))
+            phases = [each.phase for each in state.active_step_executions]
+            if phases == [pb.ACTIVE_STEP_PHASE_WAITING]:
+                return state
             await stub.WaitForHistoryEvent(
                 pb.WaitForHistoryEventRequest(flow_id="f", next_internal_event_id=position)
             )
