@@ -177,7 +177,7 @@ class Coordinator:
         chain = run.chain
         if chain is not None and chain.request is not None:
             request = build_next_request(run, chain.request, unit)
-            successor = self._open_run(request, unit, self.units.now(), delay)
+            successor = self._open_run(request, unit, run.closed_at or self.units.now(), delay)
             pass_chain_on(run, chain, successor, unit)
 
     def sync_index_types(self, index_types: dict[str, int]) -> Unit:

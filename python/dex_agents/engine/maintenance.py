@@ -103,7 +103,10 @@ def check_database(path: str | os.PathLike[str]) -> DatabaseReport:
         with contextlib.closing(sqlite3.connect(f"file:{resolved}?mode=ro", uri=True)) as connection:
             found = connection.execute(f"PRAGMA integrity_check({MAX_PROBLEMS})").fetchall()
             problems += [text for (text,) in found if text != "ok"]
-            for sequence, row in connection.execute("SELECT sequence, operations FROM journal"):
+            for sequence, row in connection.execute(
+                "SELECT sequence, operations FROM journal WHERE sequence >"
+                " (SELECT CAST(value AS INTEGER) FROM meta WHERE name = 'folded')"
+            ):
                 units += 1
                 try:
                     decode_operations(row)

@@ -237,7 +237,10 @@ async def test_a_hard_delete_value_never_enters_history(tmp_path: Path) -> None:
         assert (write.key, write.value.WhichOneof("kind")) == ("token", None)
         assert SECRET not in str(folded)
         with contextlib.closing(sqlite3.connect(room.database)) as connection:
-            kept = connection.execute("SELECT operations FROM history").fetchall()
+            kept = connection.execute(
+                "SELECT operations FROM journal UNION ALL"
+                " SELECT operations FROM history WHERE operations NOT NULL"
+            ).fetchall()
         assert kept
         assert all(SECRET.encode() not in operations for (operations,) in kept)
 
@@ -280,7 +283,8 @@ async def test_only_the_last_events_are_kept_and_their_numbers_stay(tmp_path: Pa
         await room.client.search_flows("", 1)
         assert [event.event_id for event in await read(stub)] == [17, 18, 19, 20]
         with contextlib.closing(sqlite3.connect(room.database)) as connection:
-            assert connection.execute("SELECT count(*) FROM history").fetchone()[0] <= 4
+            for table in ("history", "journal"):
+                assert connection.execute(f"SELECT count(*) FROM {table}").fetchone()[0] <= 4
 
 
 @pytest.mark.requirement("engine-history-bounds")
@@ -294,7 +298,8 @@ async def test_an_engine_that_keeps_no_events_answers_with_none(tmp_path: Path) 
         )
         assert (waited.event_available, waited.flow_status) == (False, pb.FLOW_STATUS_COMPLETED)
     with contextlib.closing(sqlite3.connect(room.database)) as connection:
-        assert connection.execute("SELECT count(*) FROM history").fetchone() == (0,)
+        for table in ("history", "journal"):
+            assert connection.execute(f"SELECT count(*) FROM {table}").fetchone() == (0,)
 
 
 @pytest.mark.requirement("engine-history")
@@ -433,7 +438,7 @@ async def wait_until_waiting(stub: Any) -> Any:
 @pytest.mark.parametrize(
     ("damage", "problem"),
     [
-        ("UPDATE history SET operations = x'c1'", "run 1: an event cannot be read"),
+        ("UPDATE journal SET operations = x'c1'", "run 1: an event cannot be read"),
         ("DELETE FROM history WHERE event = 2", "run 1: the event 2 is missing"),
         ("UPDATE step_failure SET failure = x'ff'", "run 1 cannot be read"),
     ],

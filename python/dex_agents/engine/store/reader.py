@@ -203,10 +203,17 @@ class StoreReader:
         self._connection.execute("BEGIN")
         try:
             for (operations,) in self._connection.execute(
-                "SELECT operations FROM history WHERE run = ? ORDER BY event, position", (run,)
+                "SELECT coalesce(h.operations, j.operations)"
+                " FROM history h LEFT JOIN journal j USING (sequence)"
+                " WHERE h.run = ? ORDER BY h.event, h.sequence",
+                (run,),
             ):
                 yield operations
-            for (operations,) in self._connection.execute("SELECT operations FROM journal ORDER BY sequence"):
+            for (operations,) in self._connection.execute(
+                "SELECT operations FROM journal"
+                " WHERE sequence > (SELECT CAST(value AS INTEGER) FROM meta WHERE name = 'folded')"
+                " ORDER BY sequence"
+            ):
                 yield operations
         finally:
             self._connection.rollback()

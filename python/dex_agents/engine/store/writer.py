@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import contextlib
 import sqlite3
-from collections.abc import Generator, Sequence
+from collections.abc import Generator, Iterable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -42,6 +42,8 @@ GARBAGE_BATCH = 64
 
 HISTORY_EVENTS = 1000
 """History events kept a run, the last ones; a unit is kept as a whole, so it may be a few more."""
+
+_EVERY_EVENT = 2**63 - 1
 
 TRIM_BATCH = 1024
 """Stream messages examined at a time when a stream is over its capacity."""
@@ -87,7 +89,10 @@ class StoreWriter:
         self.synchronous: Synchronous = synchronous
         self._connection = connect(path, synchronous)
         self._pending: dict[tuple[int, Cells], Cells | None] = {}
-        self._history: list[tuple[int, int, int, bytes | None]] = []
+        self._events: dict[int, int] = {}
+        self._kept_units: list[tuple[int, int, int]] = []
+        self._copied_units: list[tuple[int, int, bytes | None, int]] = []
+        self._done_units: list[tuple[int]] = []
         self._history_events = history_events
         self._group_sizes: dict[int, int] = {}
         self.backlog = 0
@@ -140,7 +145,7 @@ class StoreWriter:
         self._note(units)
 
     def fold(self) -> Folded:
-        """Apply every unfolded unit to the state tables and forget its journal row.
+        """Apply every unfolded unit to the state tables; its journal row is history then, or is forgotten.
 
         Raises:
             sqlite3.Error: Nothing was folded; the journal is complete.
@@ -150,12 +155,14 @@ class StoreWriter:
         with self._unsynced():
             self._apply_history()
             trimmed = self._apply_pending()
-            self._connection.execute("DELETE FROM journal WHERE sequence <= ?", (self.last_sequence,))
             self._connection.execute(
                 "UPDATE meta SET value = ? WHERE name = 'folded'", (str(self.last_sequence),)
             )
         self._pending = {}
-        self._history = []
+        self._events = {}
+        self._kept_units = []
+        self._copied_units = []
+        self._done_units = []
         self.backlog = 0
         self._folded = self.last_sequence
         return Folded(self._folded, trimmed)
@@ -235,7 +242,7 @@ class StoreWriter:
 
     def _load_journal(self) -> None:
         for sequence, row in self._connection.execute(
-            "SELECT sequence, operations FROM journal ORDER BY sequence"
+            "SELECT sequence, operations FROM journal WHERE sequence > ? ORDER BY sequence", (self._folded,)
         ):
             if sequence != self.last_sequence + 1:
                 raise ValueError(f"the journal lacks the units between {self.last_sequence} and {sequence}")
@@ -258,28 +265,46 @@ class StoreWriter:
                     pending[table, key] = columns
             if events:
                 self._note_events(sequence, operations, events)
+            else:
+                self._done_units.append((sequence,))
         self.backlog += len(units)
 
     def _note_events(self, sequence: int, operations: Sequence[Operation], events: dict[Cell, Cell]) -> None:
-        operations_kept = encode_history(operations)
+        kept = encode_history(operations)
+        is_copied = kept is not None or len(events) > 1
         for run, event in events.items():
             if isinstance(run, int) and isinstance(event, int):
-                self._history.append((sequence, run, event, operations_kept))
+                self._events[run] = event
+                if is_copied:
+                    self._copied_units.append((run, event, kept, sequence))
+                else:
+                    self._kept_units.append((run, event, sequence))
+        if is_copied:
+            self._done_units.append((sequence,))
 
     def _apply_history(self) -> None:
-        """Keep the units that tell of events, and of each run no more of them than is wanted."""
-        self._connection.executemany(
-            "INSERT INTO history (run, event, operations)"
-            " SELECT ?, ?, coalesce(?, operations) FROM journal WHERE sequence = ?",
-            [(run, event, operations, sequence) for sequence, run, event, operations in self._history],
+        """Keep the units that tell of events, no more of each run than is wanted, and forget the others."""
+        change = self._connection.executemany
+        change("INSERT INTO history (run, event, sequence) VALUES (?, ?, ?)", self._kept_units)
+        change(
+            "INSERT INTO history (run, event, sequence, operations)"
+            " SELECT ?, ?, sequence, coalesce(?, operations) FROM journal WHERE sequence = ?",
+            self._copied_units,
         )
-        last = {run: event for _, run, event, _ in self._history}
+        change("DELETE FROM journal WHERE sequence = ?", self._done_units)
         kept = self._history_events
         if kept:
-            self._connection.executemany(
-                "DELETE FROM history WHERE run = ? AND event <= ?",
-                [(run, event - kept) for run, event in last.items() if event > kept],
+            self._delete_history((run, event - kept) for run, event in self._events.items() if event > kept)
+
+    def _delete_history(self, bounds: Iterable[tuple[Cell, int]]) -> None:
+        """Delete the events of runs up to a number."""
+        for bound in bounds:
+            self._connection.execute(
+                "DELETE FROM journal WHERE sequence IN"
+                " (SELECT sequence FROM history WHERE run = ? AND event <= ?)",
+                bound,
             )
+            self._connection.execute("DELETE FROM history WHERE run = ? AND event <= ?", bound)
 
     def _apply_pending(self) -> dict[int, int]:
         puts: dict[int, list[Cells]] = {}
@@ -294,7 +319,7 @@ class StoreWriter:
         for table, rows in puts.items():
             self._connection.executemany(_PUTS[Table(table)], rows)
         if Table.RUN in deletes:
-            self._connection.executemany("DELETE FROM history WHERE run = ?", deletes[Table.RUN])
+            self._delete_history((run, _EVERY_EVENT) for (run,) in deletes[Table.RUN])
         if Table.STREAM in deletes:
             # The messages of a stream go with it: naming each of them would be the reader's work.
             self._connection.executemany("DELETE FROM stream_message WHERE stream = ?", deletes[Table.STREAM])

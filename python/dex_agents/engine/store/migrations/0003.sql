@@ -1,15 +1,16 @@
 -- Version 3. What happened to a run, the last failure of a method that is tried again, and runs that follow one
 -- that failed.
 
--- Units of the journal that tell of events, as they were committed but for hard-delete values; `event` is the
--- number of the last one of this run in the unit. In commit order, so that a busy engine appends.
+-- The units that tell of the events of a run; `event` is the number of the last of them in the unit. A unit of one
+-- run stays in the journal after it was folded, and `operations` is absent; one of several runs or with a
+-- hard-delete value is here, the latter without that.
 CREATE TABLE history (
-    position   INTEGER PRIMARY KEY,
     run        INTEGER NOT NULL,
     event      INTEGER NOT NULL,
-    operations BLOB NOT NULL
-);
-CREATE INDEX history_by_run ON history (run, event);
+    sequence   INTEGER NOT NULL,
+    operations BLOB,
+    PRIMARY KEY (run, event, sequence)
+) WITHOUT ROWID;
 
 CREATE TABLE step_failure (
     run     INTEGER NOT NULL,
