@@ -154,13 +154,8 @@ def encode_operations(operations: Sequence[Operation]) -> bytes:
     return _encoder.encode(operations)
 
 
-def encode_history(operations: Sequence[Operation]) -> bytes | None:
-    """Spell the operations of a unit as history keeps them, or `None` where the journal row will do.
-
-    A hard-delete value never enters history, nor does what is searched of it.
-    """
-    if all(table != Table.SECRET_ATTRIBUTE or columns is None for table, _, columns in operations):
-        return None
+def encode_history(operations: Sequence[Operation]) -> bytes:
+    """Spell the operations of a unit without its hard-delete values, and without what is searched of them."""
     return encode_operations(
         [
             (table, key, (None,) if table == Table.SECRET_ATTRIBUTE and columns is not None else columns)

@@ -45,6 +45,10 @@ HISTORY_EVENTS = 1000
 
 _EVERY_EVENT = 2**63 - 1
 
+_EVENT = int(Table.EVENT)
+_SECRET_ATTRIBUTE = int(Table.SECRET_ATTRIBUTE)
+"""Plain numbers: they are compared with every operation that is committed."""
+
 TRIM_BATCH = 1024
 """Stream messages examined at a time when a stream is over its capacity."""
 
@@ -258,19 +262,21 @@ class StoreWriter:
         pending = self._pending
         for sequence, operations in units:
             events: dict[Cell, Cell] = {}
+            has_secret = False
             for table, key, columns in operations:
-                if table == Table.EVENT:
+                if table == _EVENT:
                     events[key[0]] = key[1]
-                else:
-                    pending[table, key] = columns
+                    continue
+                if table == _SECRET_ATTRIBUTE:
+                    has_secret = True
+                pending[table, key] = columns
             if events:
-                self._note_events(sequence, operations, events)
+                self._note_events(sequence, encode_history(operations) if has_secret else None, events)
             else:
                 self._done_units.append((sequence,))
         self.backlog += len(units)
 
-    def _note_events(self, sequence: int, operations: Sequence[Operation], events: dict[Cell, Cell]) -> None:
-        kept = encode_history(operations)
+    def _note_events(self, sequence: int, kept: bytes | None, events: dict[Cell, Cell]) -> None:
         is_copied = kept is not None or len(events) > 1
         for run, event in events.items():
             if isinstance(run, int) and isinstance(event, int):
