@@ -11,9 +11,10 @@ from __future__ import annotations
 
 import contextlib
 import sqlite3
-from collections.abc import Generator, Iterable, Sequence
+from collections.abc import Generator, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import TypeVar
 
 import msgspec
 
@@ -96,7 +97,7 @@ class StoreWriter:
         self._events: dict[int, int] = {}
         self._kept_units: list[tuple[int, int, int]] = []
         self._copied_units: list[tuple[int, int, bytes | None, int]] = []
-        self._done_units: list[tuple[int]] = []
+        self._done_units: list[int] = []
         self._history_events = history_events
         self._group_sizes: dict[int, int] = {}
         self.backlog = 0
@@ -273,7 +274,7 @@ class StoreWriter:
             if events:
                 self._note_events(sequence, encode_history(operations) if has_secret else None, events)
             else:
-                self._done_units.append((sequence,))
+                self._done_units.append(sequence)
         self.backlog += len(units)
 
     def _note_events(self, sequence: int, kept: bytes | None, events: dict[Cell, Cell]) -> None:
@@ -285,19 +286,27 @@ class StoreWriter:
                     self._copied_units.append((run, event, kept, sequence))
                 else:
                     self._kept_units.append((run, event, sequence))
-        if is_copied:
-            self._done_units.append((sequence,))
 
     def _apply_history(self) -> None:
         """Keep the units that tell of events, no more of each run than is wanted, and forget the others."""
-        change = self._connection.executemany
-        change("INSERT INTO history (run, event, sequence) VALUES (?, ?, ?)", self._kept_units)
-        change(
+        # Many rows a statement: between two steps of one, the interpreter lock changes hands.
+        for rows in _split(self._kept_units):
+            self._connection.execute(
+                f"INSERT INTO history (run, event, sequence) VALUES {', '.join(['(?, ?, ?)'] * len(rows))}",
+                [cell for row in rows for cell in row],
+            )
+        for done in _split(self._done_units):
+            self._connection.execute(
+                f"DELETE FROM journal WHERE sequence IN ({', '.join('?' * len(done))})", done
+            )
+        self._connection.executemany(
             "INSERT INTO history (run, event, sequence, operations)"
             " SELECT ?, ?, sequence, coalesce(?, operations) FROM journal WHERE sequence = ?",
             self._copied_units,
         )
-        change("DELETE FROM journal WHERE sequence = ?", self._done_units)
+        self._connection.executemany(
+            "DELETE FROM journal WHERE sequence = ?", [(unit[3],) for unit in self._copied_units]
+        )
         kept = self._history_events
         if kept:
             self._delete_history((run, event - kept) for run, event in self._events.items() if event > kept)
@@ -395,6 +404,20 @@ _DELETES: dict[Table, str] = {
     for table, shape in SHAPES.items()
     if table != Table.EVENT
 }
+
+
+_RowT = TypeVar("_RowT")
+
+
+def _split(rows: Sequence[_RowT]) -> Iterator[Sequence[_RowT]]:
+    """Cut rows into pieces of few different lengths, so that their statements stay prepared."""
+    begun = 0
+    while begun < len(rows):
+        length = 1
+        while 2 * length <= min(len(rows) - begun, MAX_ROWS_PER_STATEMENT):
+            length *= 2
+        yield rows[begun : begun + length]
+        begun += length
 
 
 def _insert_statement(rows: int) -> str:
