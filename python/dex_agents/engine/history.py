@@ -2,12 +2,13 @@
 
 An event is read from the operations of its unit (see `history_events`), which say what was written. What they
 do not say is its detail: a decision without its next Steps, the name of an RPC, a failure. Most events have
-none, so that a commit carries no value twice.
+none, so that a commit carries no value twice. It is a serialised `FlowHistoryEvent`, or the empty string.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable
+from functools import cache
 
 from dex.dexpb import dex_pb2 as pb
 
@@ -20,24 +21,26 @@ DETAIL_VALUE_BYTES = 4096
 FAILURE_TEXT_CHARACTERS = 4096
 """A longer description of a failure is cut."""
 
+_ATTRIBUTE_CHANGE = pb.FlowHistoryEvent(
+    rpc_execution_completed=pb.RpcExecutionCompletedEvent(is_set_attribute_api=True)
+).SerializeToString()
 
-def describe_start(request: pb.StartFlowRequest) -> pb.FlowHistoryEvent | None:
+
+def describe_start(request: pb.StartFlowRequest) -> bytes:
     """Return the detail of a start."""
     options = request.flow_start_options
     if not request.flow_timeout_seconds and not options.HasField("timeout_handler_options"):
-        return None
+        return b""
     detail = pb.FlowHistoryEvent()
     started = detail.flow_started_or_continued
     if request.flow_timeout_seconds:
         started.flow_timeout.FromSeconds(request.flow_timeout_seconds)
     if options.HasField("timeout_handler_options"):
         started.timeout_handler_options.CopyFrom(options.timeout_handler_options)
-    return detail
+    return detail.SerializeToString()
 
 
-def describe_wait_for(
-    execution: StepExecution, result: pb.InvokeWaitForMethodResponse
-) -> pb.FlowHistoryEvent | None:
+def describe_wait_for(execution: StepExecution, result: pb.InvokeWaitForMethodResponse) -> bytes:
     """Return the detail of what `wait_for` returned."""
     if not (
         result.HasField("waiting_condition")
@@ -45,7 +48,7 @@ def describe_wait_for(
         or result.record_events
         or execution.last_failure is not None
     ):
-        return None
+        return b""
     detail = pb.FlowHistoryEvent()
     event = detail.step_wait_for_completed
     if result.HasField("waiting_condition"):
@@ -53,32 +56,26 @@ def describe_wait_for(
     _describe_effects(event.output, result)
     if execution.last_failure is not None:
         event.context.last_failure_info.CopyFrom(execution.last_failure)
-    return detail
+    return detail.SerializeToString()
 
 
-def describe_execute(
-    execution: StepExecution, result: pb.InvokeExecuteMethodResponse
-) -> pb.FlowHistoryEvent | None:
+def describe_execute(execution: StepExecution, result: pb.InvokeExecuteMethodResponse) -> bytes:
     """Return the detail of what `execute` returned."""
-    decision = _describe_decision(result.step_decision)
-    if (
-        decision is None
-        and execution.last_failure is None
-        and not result.delete_from_channel
-        and not result.record_events
-    ):
-        return None
+    if execution.last_failure is None and not result.delete_from_channel and not result.record_events:
+        if not _has_more_than_next_steps(result.step_decision):
+            return b""
+        if not _has_more_than_close_type(result.step_decision):
+            return _describe_close(result.step_decision.close_decision.close_decision_type)
     detail = pb.FlowHistoryEvent()
     event = detail.step_execute_completed
-    if decision is not None:
-        event.output.step_decision.CopyFrom(decision)
+    _describe_decision(event.output.step_decision, result.step_decision)
     _describe_effects(event.output, result)
     if execution.last_failure is not None:
         event.context.last_failure_info.CopyFrom(execution.last_failure)
-    return detail
+    return detail.SerializeToString()
 
 
-def describe_rpc(request: pb.InvokeRPCRequest, result: pb.InvokeWorkerRPCResponse) -> pb.FlowHistoryEvent:
+def describe_rpc(request: pb.InvokeRPCRequest, result: pb.InvokeWorkerRPCResponse) -> bytes:
     """Return the detail of an RPC that changed something."""
     detail = pb.FlowHistoryEvent()
     event = detail.rpc_execution_completed
@@ -87,26 +84,24 @@ def describe_rpc(request: pb.InvokeRPCRequest, result: pb.InvokeWorkerRPCRespons
         event.input.CopyFrom(request.input)
     if result.HasField("output") and result.output.ByteSize() <= DETAIL_VALUE_BYTES:
         event.output.CopyFrom(result.output)
-    decision = _describe_decision(result.step_decision)
-    if decision is not None:
-        event.step_decision.CopyFrom(decision)
+    if _has_more_than_next_steps(result.step_decision):
+        _describe_decision(event.step_decision, result.step_decision)
     _describe_effects(event, result)
-    return detail
+    return detail.SerializeToString()
 
 
-def describe_attribute_change() -> pb.FlowHistoryEvent:
+def describe_attribute_change() -> bytes:
     """Return the detail of Attributes that a client wrote: an RPC without a name, as the wire has it."""
-    return pb.FlowHistoryEvent(
-        rpc_execution_completed=pb.RpcExecutionCompletedEvent(is_set_attribute_api=True)
-    )
+    return _ATTRIBUTE_CHANGE
 
 
-def describe_deletions(deleted: Iterable[pb.ChannelMessageDeletion]) -> pb.FlowHistoryEvent:
+def describe_deletions(deleted: Iterable[pb.ChannelMessageDeletion]) -> bytes:
     """Return the detail of messages that a client deleted."""
-    return pb.FlowHistoryEvent(channel_external_delete=pb.ChannelExternalDeleteEvent(messages=deleted))
+    event = pb.ChannelExternalDeleteEvent(messages=deleted)
+    return pb.FlowHistoryEvent(channel_external_delete=event).SerializeToString()
 
 
-def describe_failure(execution: StepExecution, failure: pb.StepMethodFailure) -> pb.FlowHistoryEvent:
+def describe_failure(execution: StepExecution, failure: pb.StepMethodFailure) -> bytes:
     """Return the detail of a method that has no attempt left."""
     detail = pb.FlowHistoryEvent()
     is_wait_for = execution.phase == "wait_for"
@@ -114,10 +109,10 @@ def describe_failure(execution: StepExecution, failure: pb.StepMethodFailure) ->
     event.output.failure.CopyFrom(failure)
     if execution.last_failure is not None:
         event.context.last_failure_info.CopyFrom(execution.last_failure)
-    return detail
+    return detail.SerializeToString()
 
 
-def describe_pending(execution: StepExecution) -> pb.FlowHistoryEvent:
+def describe_pending(execution: StepExecution) -> bytes:
     """Return the detail of a method whose run closed before it could end."""
     detail = pb.FlowHistoryEvent()
     is_wait_for = execution.phase == "wait_for"
@@ -129,7 +124,7 @@ def describe_pending(execution: StepExecution) -> pb.FlowHistoryEvent:
     )
     if execution.last_failure is not None:
         event.context.last_failure_info.CopyFrom(execution.last_failure)
-    return detail
+    return detail.SerializeToString()
 
 
 def build_step_failure(execution: StepExecution, failure: AttemptFailure) -> pb.StepMethodFailure:
@@ -157,22 +152,39 @@ def _describe_effects(output: _Output, result: _Result) -> None:
         )
 
 
-def _describe_decision(decision: pb.StepDecision) -> pb.StepDecision | None:
-    """Return a decision without its next Steps, which the unit starts; `None` if nothing is left of it."""
-    if not (
+def _has_more_than_next_steps(decision: pb.StepDecision) -> bool:
+    return bool(
         decision.HasField("close_decision")
         or decision.cancel_step_types
         or decision.cancel_sibling_step_types
-    ):
-        return None
-    described = pb.StepDecision(
-        cancel_step_types=decision.cancel_step_types,
-        cancel_sibling_step_types=decision.cancel_sibling_step_types,
     )
+
+
+def _has_more_than_close_type(decision: pb.StepDecision) -> bool:
+    close = decision.close_decision
+    return bool(
+        decision.cancel_step_types
+        or decision.cancel_sibling_step_types
+        or close.conditional_channel_names
+        or close.HasField("close_input")
+    )
+
+
+@cache
+def _describe_close(kind: pb.CloseDecisionType) -> bytes:
+    # One of few: most Steps of a session end like this, so it is spelled once.
+    detail = pb.FlowHistoryEvent()
+    detail.step_execute_completed.output.step_decision.close_decision.close_decision_type = kind
+    return detail.SerializeToString()
+
+
+def _describe_decision(described: pb.StepDecision, decision: pb.StepDecision) -> None:
+    """Describe a decision without its next Steps, which the unit starts."""
+    described.cancel_step_types.extend(decision.cancel_step_types)
+    described.cancel_sibling_step_types.extend(decision.cancel_sibling_step_types)
     if decision.HasField("close_decision"):
         close = decision.close_decision
         described.close_decision.close_decision_type = close.close_decision_type
         described.close_decision.conditional_channel_names.extend(close.conditional_channel_names)
         if close.HasField("close_input") and close.close_input.ByteSize() <= DETAIL_VALUE_BYTES:
             described.close_decision.close_input.CopyFrom(close.close_input)
-    return described

@@ -117,7 +117,7 @@ class Unit:
         kind: EventKind,
         at: float,
         execution: StepExecution | None = None,
-        detail: pb.FlowHistoryEvent | None = None,
+        detail: bytes = b"",
     ) -> None:
         """Number a history event of a run; with the rest of the unit it says what happened.
 
@@ -126,15 +126,14 @@ class Unit:
             kind: What happened.
             at: When, as Unix time in seconds.
             execution: The execution whose method ended, as it was when that happened.
-            detail: What cannot be read from the other operations of the unit.
+            detail: What cannot be read from the other operations of the unit; see `history`.
         """
         if not self.keeps_history:
             return
         run.last_event += 1
         self._recorded = run
-        encoded = b"" if detail is None else detail.SerializeToString()
         columns: Cells = (
-            (at, kind, 0, "", 0, 0.0, encoded)
+            (at, kind, 0, "", 0, 0.0, detail)
             if execution is None
             else (
                 at,
@@ -143,7 +142,7 @@ class Unit:
                 execution.execution_id,
                 execution.attempt,
                 execution.due_at,
-                encoded,
+                detail,
             )
         )
         self.operations.append((Table.EVENT, (run.number, run.last_event), columns))
