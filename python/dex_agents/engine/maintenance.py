@@ -99,6 +99,7 @@ def check_database(path: str | os.PathLike[str]) -> DatabaseReport:
     version = inspect_database(resolved)
     problems: list[str] = []
     runs = units = 0
+    can_read_journal = True
     try:
         with contextlib.closing(sqlite3.connect(f"file:{resolved}?mode=ro", uri=True)) as connection:
             found = connection.execute(f"PRAGMA integrity_check({MAX_PROBLEMS})").fetchall()
@@ -112,6 +113,7 @@ def check_database(path: str | os.PathLike[str]) -> DatabaseReport:
                     decode_operations(row)
                 except (msgspec.DecodeError, TypeError) as error:
                     problems.append(f"journal row {sequence} cannot be read: {error}")
+                    can_read_journal = False
             numbers = [number for (number,) in connection.execute("SELECT run FROM run ORDER BY run")]
             (database_id,) = connection.execute(
                 "SELECT value FROM meta WHERE name = 'database_id'"
@@ -122,7 +124,10 @@ def check_database(path: str | os.PathLike[str]) -> DatabaseReport:
                 if len(problems) >= MAX_PROBLEMS:
                     break
                 runs += 1
-                problems += _check_run(reader, number, BlobNumbers(database_id, 0))
+                found_in_run = list(_check_run(reader, number, BlobNumbers(database_id, 0)))
+                if can_read_journal and not found_in_run:
+                    found_in_run += _check_history(reader, number)
+                problems += found_in_run
         finally:
             reader.close()
     except (sqlite3.Error, TypeError) as error:
@@ -140,7 +145,9 @@ def _check_run(reader: StoreReader, number: int, numbers: BlobNumbers) -> Iterat
                     yield f"run {number} ({run.flow_id}): the blob {blob_id} is missing"
     except _UNREADABLE as error:
         yield f"run {number} cannot be read: {type(error).__name__}: {error}"
-        return
+
+
+def _check_history(reader: StoreReader, number: int) -> Iterator[str]:
     try:
         events = read_history(reader.load_history(number), number, 1, 1, sys.maxsize).events
     except _UNREADABLE as error:
