@@ -181,10 +181,14 @@ class MachineUnderAnyInterleaving(RuleBasedStateMachine):
         unit = self._open()
         if not self.run_.is_running:
             with pytest.raises(ServiceError):
-                apply_rpc_result(self.run_, "x", result, unit, self.now, is_strict=False)
+                apply_rpc_result(
+                    self.run_, pb.InvokeRPCRequest(rpc_name="x"), result, unit, self.now, is_strict=False
+                )
             assert unit.operations == []
             return
-        apply_rpc_result(self.run_, "x", result, unit, self.now, is_strict=False)
+        apply_rpc_result(
+            self.run_, pb.InvokeRPCRequest(rpc_name="x"), result, unit, self.now, is_strict=False
+        )
         self._commit(unit)
 
     @rule(seconds=st.integers(0, 60))

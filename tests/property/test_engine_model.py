@@ -50,6 +50,7 @@ policies = st.sampled_from(
 @dataclass
 class ModelRun:
     run_id: str
+    events: list[str]
     status: int = pb.FLOW_STATUS_RUNNING
     attributes: dict[str, pb.Value] = field(default_factory=dict[str, pb.Value])
     channels: dict[str, list[pb.Value]] = field(default_factory=dict[str, list[pb.Value]])
@@ -58,8 +59,9 @@ class ModelRun:
 class EngineAgainstModel(RuleBasedStateMachine):
     """Commands of clients and operators, without a Worker."""
 
-    @initialize(kept=st.sampled_from([0, 1, 100]))
-    def begin(self, kept: int) -> None:
+    @initialize(kept=st.sampled_from([0, 1, 100]), history_events=st.sampled_from([1, 3, 1000]))
+    def begin(self, kept: int, history_events: int) -> None:
+        self.history_events = history_events
         self._folder = tempfile.TemporaryDirectory()
         self._path = Path(self._folder.name) / "engine.db"
         self._engine = LocalEngine(
@@ -67,6 +69,7 @@ class EngineAgainstModel(RuleBasedStateMachine):
             listen=f"unix:{self._folder.name}/engine.sock",
             synchronous="normal",
             runs_in_memory=kept,
+            history_events=history_events,
         )
         self.runs: dict[str, list[ModelRun]] = {flow_id: [] for flow_id in FLOWS}
         self.streams: dict[str, list[pb.Value]] = {flow_id: [] for flow_id in FLOWS}
@@ -91,8 +94,11 @@ class EngineAgainstModel(RuleBasedStateMachine):
             return
         if previous is not None and previous.status == pb.FLOW_STATUS_RUNNING:
             previous.status = pb.FLOW_STATUS_TERMINATED
+            previous.events.append("flow_closed")
         response = self._call("StartFlow", request)
-        self.runs[flow_id].append(ModelRun(response.run_id, attributes={"name": name}))
+        self.runs[flow_id].append(
+            ModelRun(response.run_id, ["flow_started_or_continued"], attributes={"name": name})
+        )
 
     @rule(flow_id=flow_ids, kind=st.sampled_from([pb.STOP_TYPE_CANCEL, pb.STOP_TYPE_FAIL]))
     def stop(self, flow_id: str, kind: pb.StopType) -> None:
@@ -102,6 +108,7 @@ class EngineAgainstModel(RuleBasedStateMachine):
             assert self._refuse("StopFlow", request) is grpc.StatusCode.NOT_FOUND
             return
         self._call("StopFlow", request)
+        run.events.append("flow_closed")
         canceled = kind == pb.STOP_TYPE_CANCEL
         run.status = pb.FLOW_STATUS_CANCELED if canceled else pb.FLOW_STATUS_FAILED
 
@@ -115,6 +122,7 @@ class EngineAgainstModel(RuleBasedStateMachine):
             assert self._refuse("SetAttributes", request) is grpc.StatusCode.NOT_FOUND
             return
         self._call("SetAttributes", request)
+        run.events.append("rpc_execution_completed")
         if value is None:
             run.attributes.pop(key, None)
         else:
@@ -134,6 +142,7 @@ class EngineAgainstModel(RuleBasedStateMachine):
             assert self._refuse("PublishToChannel", request) is grpc.StatusCode.NOT_FOUND
             return
         self._call("PublishToChannel", request)
+        run.events.append("channel_external_publish")
         run.channels.setdefault(channel, []).extend(published)
 
     @rule(flow_id=flow_ids, channel=st.sampled_from(CHANNELS), place=st.integers(0, 3))
@@ -148,6 +157,7 @@ class EngineAgainstModel(RuleBasedStateMachine):
         request.message_id = self._call("GetChannelMessages", listed).messages[place].message_id
         self._call("DeleteChannelMessage", request)
         del waiting[place]
+        self.runs[flow_id][-1].events.append("channel_external_delete")
         assert self._refuse("DeleteChannelMessage", request) is grpc.StatusCode.NOT_FOUND
 
     @rule(flow_id=flow_ids, value=values())
@@ -186,6 +196,18 @@ class EngineAgainstModel(RuleBasedStateMachine):
                 assert summary.flow_status == run.status
             if runs:
                 self._compare(flow_id, runs[-1])
+
+    @pytest.mark.requirement("engine-history")
+    @invariant()
+    def history_is_the_last_of_what_happened(self) -> None:
+        for flow_id, runs in self.runs.items():
+            for run in runs:
+                request = pb.GetHistoryEventsRequest(flow_id=flow_id, run_id=run.run_id)
+                events = self._call("GetHistoryEvents", request).events
+                assert len(events) >= min(len(run.events), self.history_events)
+                first = len(run.events) - len(events) + 1
+                assert [event.event_id for event in events] == list(range(first, len(run.events) + 1))
+                assert [event.WhichOneof("payload") for event in events] == run.events[first - 1 :]
 
     @invariant()
     def every_stream_holds_what_was_written(self) -> None:

@@ -60,6 +60,9 @@ def add_engine_command(subparsers: Subparsers) -> None:
         help="how long a run is kept after it closed; by default for ever",
     )
     parser.add_argument(
+        "--history-events", type=int, metavar="N", help="history events kept a run; 0 records none (1000)"
+    )
+    parser.add_argument(
         "--token-file", type=Path, metavar="FILE", help="a file with the bearer token to ask clients for"
     )
     parser.add_argument(
@@ -188,6 +191,7 @@ async def _serve(arguments: argparse.Namespace) -> None:
     # Imported here: gRPC takes a noticeable part of a second, which `dex-agents --help` need not pay.
     from dex_agents.engine import serve
     from dex_agents.engine.runs import RUNS_IN_MEMORY
+    from dex_agents.engine.store.writer import HISTORY_EVENTS
 
     until = asyncio.Event()
     loop = asyncio.get_running_loop()
@@ -201,6 +205,7 @@ async def _serve(arguments: argparse.Namespace) -> None:
             synchronous=arguments.synchronous,
             runs_in_memory=RUNS_IN_MEMORY if arguments.runs_in_memory is None else arguments.runs_in_memory,
             retention=None if days is None else timedelta(days=days),
+            history_events=HISTORY_EVENTS if arguments.history_events is None else arguments.history_events,
             token=_read_token(arguments.token_file),
             drain=timedelta(seconds=arguments.drain_seconds),
             on_ready=lambda address: print(f"dex-agents engine: listening on {address}", flush=True),

@@ -9,9 +9,11 @@ from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from typing import TypeVar
 
+import msgspec
 from google.protobuf.message import DecodeError
 
 from dex_agents.engine.failures import data_lost
+from dex_agents.engine.history_events import HistoryPage, read_history
 from dex_agents.engine.state import Run
 from dex_agents.engine.store.reader import Counts, FoundRun, StoreReader, StreamMessageRow
 from dex_agents.engine.values import BlobKind
@@ -48,6 +50,12 @@ class Archive:
         """Return the numbers of runs that closed before a Unix time, the longest closed first."""
         return await self._run(lambda reader: reader.load_closed_before(instant, limit))
 
+    async def load_history(self, run: int, run_attempt: int, start: int, limit: int) -> HistoryPage:
+        """Return events of a run from a position on."""
+        return await self._run(
+            lambda reader: read_history(reader.load_history(run), run, run_attempt, start, limit)
+        )
+
     async def count(self) -> Counts:
         """Count what the database holds."""
         return await self._run(lambda reader: reader.count())
@@ -80,6 +88,13 @@ class Archive:
     async def _run(self, read: Callable[[StoreReader], _ResultT]) -> _ResultT:
         try:
             return await asyncio.get_running_loop().run_in_executor(self._executor, read, self._reader)
-        except (sqlite3.DatabaseError, DecodeError, LookupError, ValueError, TypeError) as error:
+        except (
+            sqlite3.DatabaseError,
+            DecodeError,
+            msgspec.DecodeError,
+            LookupError,
+            ValueError,
+            TypeError,
+        ) as error:
             _LOGGER.exception("what was read from the database is damaged")
             raise data_lost(f"the database is damaged: {error}") from error

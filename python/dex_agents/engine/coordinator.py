@@ -18,6 +18,7 @@ from dex_agents.engine.attempts import Attempts
 from dex_agents.engine.clock import Clock
 from dex_agents.engine.committer import Committer
 from dex_agents.engine.failures import flow_already_started
+from dex_agents.engine.flow_retries import build_next_request, open_chain, pass_chain_on
 from dex_agents.engine.journal import Table
 from dex_agents.engine.large_replies import LargeReplies
 from dex_agents.engine.machine import (
@@ -68,6 +69,7 @@ class Coordinator:
         index_types: dict[str, int],
         last_run_number: int,
         runs_in_memory: int,
+        keeps_history: bool,
     ) -> None:
         """Create a coordinator without runs.
 
@@ -81,10 +83,14 @@ class Coordinator:
             index_types: Search keys of the database; units add to them.
             last_run_number: The highest run number in use.
             runs_in_memory: Runs kept in memory for their use alone.
+            keeps_history: What happens to runs is recorded.
         """
         self.is_stopping = False
         self.on_defect = on_defect
-        self.units = Units(clock, open_committer(self._release), numbers, index_types)
+        self.units = Units(
+            clock, open_committer(self._release), numbers, index_types, keeps_history=keeps_history
+        )
+        self.units.start_again = self._start_again
         self.runs = Runs(archive, last_run_number, kept=runs_in_memory)
         self.waits = Waits(self.units.committer)
         self._timers = Timers(clock, self._on_due)
@@ -152,13 +158,27 @@ class Coordinator:
         now = self.units.now()
         if previous is not None and previous.is_running:
             apply_stop(previous, pb.STOP_TYPE_TERMINATE, "the flow was started again", unit, now)
-        run = _build_run(self.runs.next_number(), request, now)
-        self.runs.add(run)
-        start_run(run, request, unit, now)
-        if run.timeout_at is not None:
-            self._timers.set(run.timeout_at, run.number)
+        run = self._open_run(request, unit, now, request.flow_start_options.flow_start_delay_seconds)
+        if request.flow_start_options.HasField("retry_policy"):
+            open_chain(run, request, unit)
         await self.units.commit_durably(unit)
         return run
+
+    def _open_run(self, request: pb.StartFlowRequest, unit: Unit, now: float, delay: float) -> Run:
+        run = _build_run(self.runs.next_number(), request, now, delay)
+        self.runs.add(run)
+        start_run(run, request, unit, now, delay=delay)
+        if run.timeout_at is not None:
+            self._timers.set(run.timeout_at, run.number)
+        return run
+
+    def _start_again(self, run: Run, delay: float, unit: Unit) -> None:
+        """Let another run follow one that failed, in the unit that closes it: there is no moment without."""
+        chain = run.chain
+        if chain is not None and chain.request is not None:
+            request = build_next_request(run, chain.request, unit)
+            successor = self._open_run(request, unit, run.closed_at or self.units.now(), delay)
+            pass_chain_on(run, chain, successor, unit)
 
     def sync_index_types(self, index_types: dict[str, int]) -> Unit:
         """Register search keys; the unit is the caller's to commit.
@@ -257,7 +277,7 @@ class Coordinator:
         self.units.commit(unit)
 
 
-def _build_run(number: int, request: pb.StartFlowRequest, now: float) -> Run:
+def _build_run(number: int, request: pb.StartFlowRequest, now: float, delay: float) -> Run:
     options = request.flow_start_options
     run = Run(
         number=number,
@@ -271,7 +291,7 @@ def _build_run(number: int, request: pb.StartFlowRequest, now: float) -> Run:
     )
     run.config.CopyFrom(options.flow_config_override)
     if request.flow_timeout_seconds:
-        run.timeout_at = now + options.flow_start_delay_seconds + request.flow_timeout_seconds
+        run.timeout_at = now + delay + request.flow_timeout_seconds
     if options.HasField("timeout_handler_options"):
         run.timeout_options = _build_timeout_options(options.timeout_handler_options)
     return run

@@ -22,7 +22,7 @@ def start_execution(
     now: float,
     *,
     recovery: pb.RecoveryErrorInfo | None = None,
-    delay: int = 0,
+    delay: float = 0,
 ) -> None:
     """Begin an execution of a Step, due at once or after a delay."""
     count = run.started_counts.get(movement.step_type, 0) + 1
@@ -68,6 +68,7 @@ def enter_execute(
     execution.timers = []
     execution.attempt = 1
     execution.is_started = False
+    unit.delete_failure(run, execution)
     if execution.heartbeat is not None:
         unit.discard(read_blob_id(execution.heartbeat))
         execution.heartbeat = None

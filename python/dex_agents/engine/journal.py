@@ -15,7 +15,7 @@ from typing import Any
 import msgspec
 from dex.dexpb import dex_pb2 as pb
 
-from dex_agents.engine.state import Run, StepExecution
+from dex_agents.engine.state import Run, RunChain, StepExecution
 
 Cell = str | int | float | bytes | None
 Cells = tuple[Cell, ...]
@@ -40,6 +40,26 @@ class Table(IntEnum):
     STREAM_MESSAGE = 11
     INDEX_TYPE = 12
     GARBAGE = 13
+    EVENT = 14
+    STEP_FAILURE = 15
+    RUN_CHAIN = 16
+
+
+class EventKind(IntEnum):
+    """What a history event tells of: the field of `FlowHistoryEvent` that holds it. Numbers are stored."""
+
+    NONE = 0
+    FLOW_STARTED = pb.FlowHistoryEvent.FLOW_STARTED_OR_CONTINUED_FIELD_NUMBER
+    FLOW_CLOSED = pb.FlowHistoryEvent.FLOW_CLOSED_FIELD_NUMBER
+    WAIT_FOR_COMPLETED = pb.FlowHistoryEvent.STEP_WAIT_FOR_COMPLETED_FIELD_NUMBER
+    WAIT_FOR_FAILED = pb.FlowHistoryEvent.STEP_WAIT_FOR_FAILED_FIELD_NUMBER
+    EXECUTE_COMPLETED = pb.FlowHistoryEvent.STEP_EXECUTE_COMPLETED_FIELD_NUMBER
+    EXECUTE_FAILED = pb.FlowHistoryEvent.STEP_EXECUTE_FAILED_FIELD_NUMBER
+    RPC_COMPLETED = pb.FlowHistoryEvent.RPC_EXECUTION_COMPLETED_FIELD_NUMBER
+    MESSAGES_PUBLISHED = pb.FlowHistoryEvent.CHANNEL_EXTERNAL_PUBLISH_FIELD_NUMBER
+    WAIT_FOR_PENDING = pb.FlowHistoryEvent.STEP_WAIT_FOR_PENDING_FIELD_NUMBER
+    EXECUTE_PENDING = pb.FlowHistoryEvent.STEP_EXECUTE_PENDING_FIELD_NUMBER
+    MESSAGES_DELETED = pb.FlowHistoryEvent.CHANNEL_EXTERNAL_DELETE_FIELD_NUMBER
 
 
 @dataclass(frozen=True, slots=True)
@@ -115,6 +135,14 @@ SHAPES: dict[Table, TableShape] = {
     ),
     Table.INDEX_TYPE: TableShape("index_type", ("key",), ("type",)),
     Table.GARBAGE: TableShape("garbage", ("number",), ("due_at",)),
+    # Not a row of its own: it makes the fold keep the unit it is in, as what happened to the run.
+    Table.EVENT: TableShape(
+        "history",
+        ("run", "event"),
+        ("at", "kind", "execution", "execution_id", "attempt", "due_at", "detail"),
+    ),
+    Table.STEP_FAILURE: TableShape("step_failure", ("run", "number"), ("failure",)),
+    Table.RUN_CHAIN: TableShape("run_chain", ("run",), ("attempt", "first_run_id", "begun_at", "request")),
 }
 
 _encoder = msgspec.msgpack.Encoder()
@@ -124,6 +152,17 @@ _decoder = msgspec.msgpack.Decoder(list[tuple[int, tuple[Any, ...], tuple[Any, .
 def encode_operations(operations: Sequence[Operation]) -> bytes:
     """Spell the operations of one unit as a journal row."""
     return _encoder.encode(operations)
+
+
+def encode_history(operations: Sequence[Operation]) -> bytes:
+    """Spell the operations of a unit without its hard-delete values, and without what is searched of them."""
+    return encode_operations(
+        [
+            (table, key, (None,) if table == Table.SECRET_ATTRIBUTE and columns is not None else columns)
+            for table, key, columns in operations
+            if table != Table.INDEX_VALUE
+        ]
+    )
 
 
 def decode_operations(row: bytes) -> list[Operation]:
@@ -192,6 +231,21 @@ def build_progress_operation(run: Run, execution: StepExecution) -> Operation:
             encode_locals(execution.step_locals.values()),
             None if results is None else results.SerializeToString(),
             None if heartbeat is None else heartbeat.SerializeToString(),
+        ),
+    )
+
+
+def build_chain_operation(run: Run, chain: RunChain) -> Operation:
+    """Return the operation that stores the place of a run among those of its start."""
+    request = chain.request
+    return (
+        Table.RUN_CHAIN,
+        (run.number,),
+        (
+            chain.attempt,
+            chain.first_run_id,
+            chain.begun_at,
+            None if request is None else request.SerializeToString(),
         ),
     )
 

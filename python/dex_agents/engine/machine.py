@@ -31,6 +31,18 @@ from dex_agents.engine.closing import close_run, collect_output
 from dex_agents.engine.conditions import build_results, build_timers, plan_wait, validate_condition
 from dex_agents.engine.executions import end_execution, end_step_types, enter_execute, start_execution
 from dex_agents.engine.failures import flow_not_found, invalid_argument
+from dex_agents.engine.flow_retries import validate_flow_retry
+from dex_agents.engine.history import (
+    build_step_failure,
+    describe_attribute_change,
+    describe_deletions,
+    describe_execute,
+    describe_failure,
+    describe_rpc,
+    describe_start,
+    describe_wait_for,
+)
+from dex_agents.engine.journal import EventKind
 from dex_agents.engine.retries import AttemptFailure, plan_retry, read_retry_policy
 from dex_agents.engine.state import TIMEOUT_HANDLER, Message, Run, StepExecution
 from dex_agents.engine.unit import Unit
@@ -49,10 +61,19 @@ START_ORIGIN = "__start__"
 RPC_ORIGIN_PREFIX = "__rpc/"
 
 
-def start_run(run: Run, request: pb.StartFlowRequest, unit: Unit, now: float) -> None:
-    """Open a run: initial Attributes, then the start Step, if the Flow has one. The request must be valid."""
+def start_run(run: Run, request: pb.StartFlowRequest, unit: Unit, now: float, *, delay: float = 0) -> None:
+    """Open a run: initial Attributes, then the start Step, if the Flow has one.
+
+    Args:
+        run: A run without anything in it.
+        request: Its start, which must be valid.
+        unit: Where to record the changes.
+        now: The current time.
+        delay: Seconds before the start Step is due.
+    """
     unit.touch(run)
     unit.put_run(run)
+    unit.record(run, EventKind.FLOW_STARTED, now, detail=describe_start(request))
     apply_attribute_writes(run, request.flow_start_options.attributes, unit)
     if request.start_step_type:
         movement = pb.StepMovement(step_type=request.start_step_type)
@@ -60,7 +81,6 @@ def start_run(run: Run, request: pb.StartFlowRequest, unit: Unit, now: float) ->
             movement.step_input.CopyFrom(request.step_input)
         if request.HasField("step_options"):
             movement.step_options.CopyFrom(request.step_options)
-        delay = request.flow_start_options.flow_start_delay_seconds
         start_execution(run, movement, START_ORIGIN, unit, now, delay=delay)
     settle(run, unit, now)
 
@@ -76,6 +96,8 @@ def validate_start(request: pb.StartFlowRequest, unit: Unit) -> None:
         validate_step_type(request.start_step_type, "start_step_type")
     if request.HasField("step_input"):
         validate_value(request.step_input, "step_input")
+    if request.flow_start_options.HasField("retry_policy"):
+        validate_flow_retry(request.flow_start_options.retry_policy)
     for field, seconds in (
         ("flow_timeout_seconds", request.flow_timeout_seconds),
         ("flow_start_delay_seconds", request.flow_start_options.flow_start_delay_seconds),
@@ -96,6 +118,7 @@ def apply_wait_for_result(
     if result.HasField("waiting_condition"):
         validate_condition(result.waiting_condition)
     unit.touch(run)
+    unit.record(run, EventKind.WAIT_FOR_COMPLETED, now, execution, describe_wait_for(execution, result))
     _apply_data(run, result, unit)
     for entry in result.upsert_step_exe_locals:
         if entry.key in execution.step_locals:
@@ -109,6 +132,7 @@ def apply_wait_for_result(
         execution.timers = build_timers(execution.condition, now)
         execution.phase = "waiting"
         execution.is_started = False
+        unit.delete_failure(run, execution)
         unit.put_progress(run, execution)
         if execution.timers:
             unit.timers.append((run, execution))
@@ -129,6 +153,7 @@ def apply_execute_result(
     decision = result.step_decision
     _validate_movements(decision.next_steps)
     unit.touch(run)
+    unit.record(run, EventKind.EXECUTE_COMPLETED, now, execution, describe_execute(execution, result))
     _apply_data(run, result, unit)
     if decision.cancel_step_types or decision.cancel_sibling_step_types:
         siblings = set(decision.cancel_sibling_step_types)
@@ -144,13 +169,19 @@ def apply_execute_result(
 
 
 def apply_rpc_result(
-    run: Run, rpc_name: str, result: pb.InvokeWorkerRPCResponse, unit: Unit, now: float, *, is_strict: bool
+    run: Run,
+    request: pb.InvokeRPCRequest,
+    result: pb.InvokeWorkerRPCResponse,
+    unit: Unit,
+    now: float,
+    *,
+    is_strict: bool,
 ) -> None:
     """Apply the effects of an RPC.
 
     Args:
         run: The run it was called on.
-        rpc_name: Its name.
+        request: The call.
         result: What the handler returned.
         unit: Where to record the changes.
         now: The current time.
@@ -169,10 +200,11 @@ def apply_rpc_result(
     if is_strict:
         validate_deletions(run, result.delete_from_channel)
     unit.touch(run)
+    unit.record(run, EventKind.RPC_COMPLETED, now, detail=describe_rpc(request, result))
     _apply_data(run, result, unit)
     end_step_types(run, result.step_decision.cancel_step_types, unit)
     for movement in result.step_decision.next_steps:
-        start_execution(run, movement, RPC_ORIGIN_PREFIX + rpc_name, unit, now)
+        start_execution(run, movement, RPC_ORIGIN_PREFIX + request.rpc_name, unit, now)
     settle(run, unit, now)
 
 
@@ -231,13 +263,17 @@ def apply_attempt_failure(
     delay = plan_retry(
         policy, execution.attempt, execution.first_attempt_at, now, failure.retry_after_seconds
     )
+    described = build_step_failure(execution, failure)
     if delay is not None:
+        unit.put_failure(run, execution, described)
         execution.attempt += 1
         execution.is_started = False
         execution.due_at = now + delay
         unit.put_progress(run, execution)
         unit.timers.append((run, execution))
         return
+    kind = EventKind.WAIT_FOR_FAILED if execution.phase == "wait_for" else EventKind.EXECUTE_FAILED
+    unit.record(run, kind, now, execution, describe_failure(execution, described))
     options = execution.movement.step_options
     recovery = pb.RecoveryErrorInfo(detail=failure.detail, error_type=failure.error_type)
     if (
@@ -259,6 +295,7 @@ def apply_attempt_failure(
         movement.step_options.CopyFrom(options.execute_failure_proceed_step_options)
         start_execution(run, movement, execution.execution_id, unit, now, recovery=recovery)
     else:
+        end_execution(run, execution, unit)
         close_run(
             run,
             pb.FLOW_STATUS_FAILED,
@@ -358,8 +395,12 @@ def apply_channel_change(
     validate_publications(published)
     validate_deletions(run, deleted)
     unit.touch(run)
-    apply_publications(run, published, unit)
-    apply_deletions(run, deleted, unit)
+    if published:
+        unit.record(run, EventKind.MESSAGES_PUBLISHED, now)
+        apply_publications(run, published, unit)
+    if deleted:
+        unit.record(run, EventKind.MESSAGES_DELETED, now, detail=describe_deletions(deleted))
+        apply_deletions(run, deleted, unit)
     settle(run, unit, now)
 
 
@@ -371,6 +412,7 @@ def apply_attribute_change(run: Run, writes: Collection[pb.AttributeWrite], unit
     """
     validate_attribute_writes(writes, unit)
     unit.touch(run)
+    unit.record(run, EventKind.RPC_COMPLETED, now, detail=describe_attribute_change())
     apply_attribute_writes(run, writes, unit)
     settle(run, unit, now)
 
@@ -399,6 +441,7 @@ def settle(run: Run, unit: Unit, now: float) -> None:
                 index: take_messages(run, condition.channel_conditions[index].channel_name, count, unit)
                 for index, count in plan.items()
             }
+            unit.keep_results(run, now)
             enter_execute(run, execution, build_results(execution, taken), unit, now)
     if run.is_completing and not run.executions:
         close_run(run, pb.FLOW_STATUS_COMPLETED, unit, now)

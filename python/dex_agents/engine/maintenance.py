@@ -5,19 +5,24 @@ from __future__ import annotations
 import contextlib
 import os
 import sqlite3
+import sys
 from collections.abc import Iterator
 from dataclasses import dataclass
+from itertools import pairwise
 from pathlib import Path
 
 import msgspec
 from google.protobuf.message import DecodeError
 
+from dex_agents.engine.history_events import read_history
 from dex_agents.engine.journal import decode_operations
 from dex_agents.engine.state import Run
 from dex_agents.engine.store.database import inspect_database, resolve_path
 from dex_agents.engine.store.reader import StoreReader
 from dex_agents.engine.values import BlobNumbers, read_blob_id
 from dex_agents.errors import EngineDatabaseError
+
+_UNREADABLE = (sqlite3.Error, DecodeError, msgspec.DecodeError, LookupError, ValueError, TypeError)
 
 MAX_PROBLEMS = 100
 """Problems that a check lists; a file with more is not read to its end."""
@@ -94,16 +99,21 @@ def check_database(path: str | os.PathLike[str]) -> DatabaseReport:
     version = inspect_database(resolved)
     problems: list[str] = []
     runs = units = 0
+    can_read_journal = True
     try:
         with contextlib.closing(sqlite3.connect(f"file:{resolved}?mode=ro", uri=True)) as connection:
             found = connection.execute(f"PRAGMA integrity_check({MAX_PROBLEMS})").fetchall()
             problems += [text for (text,) in found if text != "ok"]
-            for sequence, row in connection.execute("SELECT sequence, operations FROM journal"):
+            for sequence, row in connection.execute(
+                "SELECT sequence, operations FROM journal WHERE sequence >"
+                " (SELECT CAST(value AS INTEGER) FROM meta WHERE name = 'folded')"
+            ):
                 units += 1
                 try:
                     decode_operations(row)
                 except (msgspec.DecodeError, TypeError) as error:
                     problems.append(f"journal row {sequence} cannot be read: {error}")
+                    can_read_journal = False
             numbers = [number for (number,) in connection.execute("SELECT run FROM run ORDER BY run")]
             (database_id,) = connection.execute(
                 "SELECT value FROM meta WHERE name = 'database_id'"
@@ -114,7 +124,10 @@ def check_database(path: str | os.PathLike[str]) -> DatabaseReport:
                 if len(problems) >= MAX_PROBLEMS:
                     break
                 runs += 1
-                problems += _check_run(reader, number, BlobNumbers(database_id, 0))
+                found_in_run = list(_check_run(reader, number, BlobNumbers(database_id, 0)))
+                if can_read_journal and not found_in_run:
+                    found_in_run += _check_history(reader, number)
+                problems += found_in_run
         finally:
             reader.close()
     except (sqlite3.Error, TypeError) as error:
@@ -130,8 +143,19 @@ def _check_run(reader: StoreReader, number: int, numbers: BlobNumbers) -> Iterat
                 # A running engine may overwrite the value meanwhile, but its blob stays for some minutes.
                 if parsed is None or not reader.has_blob(*parsed):
                     yield f"run {number} ({run.flow_id}): the blob {blob_id} is missing"
-    except (sqlite3.Error, DecodeError, msgspec.DecodeError, LookupError, ValueError, TypeError) as error:
+    except _UNREADABLE as error:
         yield f"run {number} cannot be read: {type(error).__name__}: {error}"
+
+
+def _check_history(reader: StoreReader, number: int) -> Iterator[str]:
+    try:
+        events = read_history(reader.load_history(number), number, 1, 1, sys.maxsize).events
+    except _UNREADABLE as error:
+        yield f"run {number}: an event cannot be read: {type(error).__name__}: {error}"
+        return
+    for previous, event in pairwise(events):
+        if event.event_id != previous.event_id + 1:
+            yield f"run {number}: the event {previous.event_id + 1} is missing"
 
 
 def _list_blobs(run: Run) -> Iterator[str]:

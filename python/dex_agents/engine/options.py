@@ -7,6 +7,7 @@ from datetime import timedelta
 
 from dex_agents.engine.runs import RUNS_IN_MEMORY
 from dex_agents.engine.store.database import Synchronous
+from dex_agents.engine.store.writer import HISTORY_EVENTS
 
 MIN_RETENTION = timedelta(seconds=1)
 
@@ -23,6 +24,7 @@ class EngineOptions:
     synchronous: Synchronous = "full"
     runs_in_memory: int = RUNS_IN_MEMORY
     retention: timedelta | None = None
+    history_events: int = HISTORY_EVENTS
     token: str | None = None
     drain: timedelta = timedelta(0)
 
@@ -33,6 +35,8 @@ class EngineOptions:
             raise ValueError(f"runs_in_memory must not be negative, not {self.runs_in_memory}")
         if self.retention is not None and self.retention < MIN_RETENTION:
             raise ValueError(f"retention must be at least {MIN_RETENTION}, not {self.retention}")
+        if self.history_events < 0:
+            raise ValueError(f"history_events must not be negative, not {self.history_events}")
         if self.drain < timedelta(0):
             raise ValueError(f"drain must not be negative, not {self.drain}")
         if self.token is not None and (

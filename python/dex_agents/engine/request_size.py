@@ -1,16 +1,18 @@
-"""Keeps what a Worker is sent below what it can receive.
+"""Keeps what a Worker or an inspector is sent below what it can receive.
 
 The SDK keeps gRPC's receive limit of 4 MiB, and a Step or RPC may load more state than that. The largest
-values then travel as IDs, which the Worker resolves as it does those of blobs.
+values then travel as IDs, which the receiver resolves as it does those of blobs.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
+from typing import Any
 
 from dex.dexpb import dex_pb2 as pb
+from google.protobuf.message import Message
 
-from dex_agents.engine.failures import ServiceError, invalid_argument
+from dex_agents.engine.failures import ServiceError, failed_precondition, invalid_argument
 from dex_agents.engine.state import Run
 from dex_agents.engine.values import MAX_INLINE_BYTES
 
@@ -36,9 +38,40 @@ def fit_task(
     excess = response.ByteSize() - MAX_INLINE_BYTES
     if excess <= 0:
         return None
+    _move_largest(_iterate_values(response.task, run), excess, keep)
+    size = response.ByteSize()
+    if size > MAX_INLINE_BYTES:
+        return invalid_argument(
+            "task",
+            f"what it loads takes {size} bytes, above the limit of {MAX_INLINE_BYTES}; load less of it",
+        )
+    return None
+
+
+def fit_reply(reply: Message, keep: Callable[[pb.Value], pb.Value], room: int = MAX_INLINE_BYTES) -> None:
+    """Move values out of an answer until a client can receive it.
+
+    Args:
+        reply: The answer; changed in place.
+        keep: Returns the ID under which a value can be fetched.
+        room: Bytes that it may take.
+
+    Raises:
+        ServiceError: It cannot be made small enough.
+    """
+    excess = reply.ByteSize() - room
+    if excess <= 0:
+        return
+    _move_largest(_iterate_all_values(reply), excess, keep)
+    size = reply.ByteSize()
+    if size > room:
+        raise failed_precondition(f"the answer takes {size} bytes, above the limit of {room}")
+
+
+def _move_largest(values: Iterable[pb.Value], excess: int, keep: Callable[[pb.Value], pb.Value]) -> None:
     movable = [
         (value.ByteSize(), value)
-        for value in _iterate_values(response.task, run)
+        for value in values
         if value.WhichOneof("kind") in _MOVABLE_KINDS and value.ByteSize() >= MIN_MOVED_BYTES
     ]
     movable.sort(key=_read_size, reverse=True)
@@ -49,13 +82,23 @@ def fit_task(
         kept.CopyFrom(value)
         value.CopyFrom(keep(kept))
         excess -= size - value.ByteSize()
-    size = response.ByteSize()
-    if size > MAX_INLINE_BYTES:
-        return invalid_argument(
-            "task",
-            f"what it loads takes {size} bytes, above the limit of {MAX_INLINE_BYTES}; load less of it",
-        )
-    return None
+
+
+def _iterate_all_values(message: Message) -> Iterator[pb.Value]:
+    if isinstance(message, pb.Value):
+        yield message
+        return
+    for field, content in message.ListFields():
+        if field.message_type is None:
+            continue
+        parts: Iterable[Any]
+        if field.message_type.GetOptions().map_entry:
+            parts = content.values()
+        else:
+            parts = content if field.is_repeated else (content,)
+        for part in parts:
+            if isinstance(part, Message):
+                yield from _iterate_all_values(part)
 
 
 def _iterate_values(task: pb.PollWorkerTask, run: Run) -> Iterator[pb.Value]:

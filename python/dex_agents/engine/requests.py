@@ -87,7 +87,7 @@ def _fill_context(context: pb.Context, run: Run, execution: StepExecution | None
     context.flow_id = run.flow_id
     context.run_id = run.run_id
     context.flow_started_timestamp = int(run.started_at)
-    context.run_attempt = 1
+    context.run_attempt = run.run_attempt
     context.attempt = 1
     if execution is None:
         return

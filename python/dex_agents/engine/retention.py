@@ -86,8 +86,10 @@ class Retention:
 
 
 def record_removal(run: Run, unit: Unit) -> None:
-    """Delete every row of a closed run, and let its blobs go."""
+    """Delete every row of a closed run, and let its blobs go; its history goes with it."""
     unit.delete(Table.RUN, (run.number,))
+    if run.chain is not None:
+        unit.delete(Table.RUN_CHAIN, (run.number,))
     for attributes in (run.plain, *run.maps.values()):
         for key, attribute in attributes.items():
             unit.discard(attribute.blob_id)

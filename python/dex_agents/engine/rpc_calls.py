@@ -49,7 +49,7 @@ class RpcCalls:
             result = await self._ask_worker(run, request)
             if has_effects(result):
                 unit = self._units.open()
-                apply_rpc_result(run, request.rpc_name, result, unit, self._units.now(), is_strict=is_strict)
+                apply_rpc_result(run, request, result, unit, self._units.now(), is_strict=is_strict)
                 sequence = self._units.commit(unit)
         finally:
             self._locks.release(run, keys)

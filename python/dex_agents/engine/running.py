@@ -16,6 +16,7 @@ from dex_agents.engine.archive import Archive
 from dex_agents.engine.clock import Clock
 from dex_agents.engine.committer import Committer
 from dex_agents.engine.coordinator import Coordinator
+from dex_agents.engine.inspection import Inspection
 from dex_agents.engine.lock import DatabaseLock
 from dex_agents.engine.options import EngineOptions
 from dex_agents.engine.retention import Retention
@@ -55,7 +56,7 @@ class RunningEngine:
         with contextlib.ExitStack() as opened, _damage_reported(path):
             self._lock = DatabaseLock(path)
             opened.callback(self._lock.release)
-            writer = StoreWriter(path, options.synchronous)
+            writer = StoreWriter(path, options.synchronous, options.history_events)
             opened.callback(writer.close)
             self._archive = Archive(path)
             opened.callback(self._archive.close)
@@ -73,6 +74,7 @@ class RunningEngine:
                 index_types=reader.load_index_types(),
                 last_run_number=reader.load_last_run_number(),
                 runs_in_memory=options.runs_in_memory,
+                keeps_history=options.history_events > 0,
             )
             self._active_runs = reader.load_active()
             self._instants = reader.load_instants()
@@ -99,7 +101,8 @@ class RunningEngine:
         self._coordinator.recover(self._active_runs, self._instants)
         self._active_runs, self._instants = [], {}
         claim_socket_path(address)
-        methods = build_methods(self._service, WorkerStreams(self._coordinator, self._streams))
+        inspection = Inspection(self._coordinator, self._archive)
+        methods = build_methods(self._service, inspection, WorkerStreams(self._coordinator, self._streams))
         listener = Listener(methods, self._token)
         stats = EngineStats(self._coordinator, self._archive, listener)
         listener.calls.add(STATS_PATH, stats.open)

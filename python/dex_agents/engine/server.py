@@ -19,6 +19,7 @@ from dex_agents.engine.options import EngineOptions
 from dex_agents.engine.running import RunningEngine
 from dex_agents.engine.runs import RUNS_IN_MEMORY
 from dex_agents.engine.store.database import Synchronous, resolve_path
+from dex_agents.engine.store.writer import HISTORY_EVENTS
 from dex_agents.errors import EngineError
 
 _LOGGER = logging.getLogger(__name__)
@@ -49,6 +50,7 @@ class LocalEngine:
         synchronous: Synchronous = "full",
         runs_in_memory: int = RUNS_IN_MEMORY,
         retention: timedelta | None = None,
+        history_events: int = HISTORY_EVENTS,
         token: str | None = None,
         drain: timedelta = timedelta(0),
     ) -> None:
@@ -63,9 +65,12 @@ class LocalEngine:
             runs_in_memory: Runs that stay in memory for their use alone, the longest unused first to go;
                 about 8 KB each. A run with a Step to make, a call or a waiter is in memory beyond that
                 number. The others are read from the database when something happens to them.
-
             retention: How long a run is kept after it closed, at least a second; then it is removed with its
                 state, and the streams of its Flow ID with the last run of it. By default runs are kept.
+            history_events: History events kept a run, the last ones, for tools that look back
+                (`GetHistoryEvents`); they go with their run. The commits they tell of are kept a second time,
+                and large values by their ID, which can be loaded as long as the state still has them and for
+                ten minutes after. 0 records none.
             token: What clients and Workers must present as a bearer token, in printable ASCII.
             drain: How long a stop lets running Steps and RPCs be answered, while it hands out no more. What
                 is running after that counts as lost at the next start; by default nothing is waited for.
@@ -78,6 +83,7 @@ class LocalEngine:
             synchronous=synchronous,
             runs_in_memory=runs_in_memory,
             retention=retention,
+            history_events=history_events,
             token=token,
             drain=drain,
         )
@@ -198,6 +204,7 @@ async def serve(
     synchronous: Synchronous = "full",
     runs_in_memory: int = RUNS_IN_MEMORY,
     retention: timedelta | None = None,
+    history_events: int = HISTORY_EVENTS,
     token: str | None = None,
     drain: timedelta = timedelta(0),
     on_ready: Callable[[str], object] | None = None,
@@ -212,6 +219,7 @@ async def serve(
         synchronous: As for `LocalEngine`.
         runs_in_memory: As for `LocalEngine`.
         retention: As for `LocalEngine`.
+        history_events: As for `LocalEngine`.
         token: As for `LocalEngine`.
         drain: As for `LocalEngine`.
         on_ready: Called with the address once clients can connect.
@@ -234,6 +242,7 @@ async def serve(
         synchronous=synchronous,
         runs_in_memory=runs_in_memory,
         retention=retention,
+        history_events=history_events,
         token=token,
         drain=drain,
     )

@@ -22,6 +22,8 @@ from dex_agents.engine.failures import (
     invalid_argument,
     unimplemented,
 )
+from dex_agents.engine.flow_waits import FlowWaits
+from dex_agents.engine.inspection import Inspection
 from dex_agents.engine.machine import (
     apply_attribute_change,
     apply_channel_change,
@@ -65,6 +67,7 @@ class FlowService:
         self._archive = archive
         self._numbers = numbers
         self._large_replies = coordinator.large_values
+        self._flow_waits = FlowWaits(coordinator.waits, coordinator.runs)
 
     # The Worker's and the client's handshake
 
@@ -128,8 +131,6 @@ class FlowService:
                 "worker_target.address",
                 "the local engine serves Workers that pull; use WorkerTarget(pull=True)",
             )
-        if options.HasField("retry_policy"):
-            raise unimplemented("StartFlow", "a Flow retry policy")
         run = await self._coordinator.start_run(request)
         return pb.StartFlowResponse(run_id=run.run_id)
 
@@ -142,10 +143,12 @@ class FlowService:
         return _EMPTY
 
     async def wait_for_flow(self, request: pb.WaitForFlowRequest) -> pb.FlowResult:
-        """Wait until a run is closed and tell how it ended."""
+        """Wait until a run is closed, or without a run ID the last of a retried Flow; tell how it ended."""
         run = await self._runs.find(request.flow_id, request.run_id)
         seconds = _require_wait("wait_time_seconds", request.wait_time_seconds)
-        await self._coordinator.waits.wait_until(run, lambda: None if run.is_running else True, seconds)
+        run, _ = await self._flow_waits.wait_until(
+            run, lambda _run: None, seconds, is_pinned=bool(request.run_id)
+        )
         return pb.FlowResult(
             flow_status=run.status,
             results=run.outputs if request.needs_results else (),
@@ -159,11 +162,11 @@ class FlowService:
         await self._units.committer.wait_durable(run.last_sequence)
         response = pb.GetFlowSummaryResponse(
             flow_execution_id=pb.FlowExecutionID(flow_id=run.flow_id, run_id=run.run_id),
-            first_run_id=run.run_id,
+            first_run_id=run.first_run_id,
             request_id=run.request_id,
             flow_type=run.flow_type,
             flow_status=run.status,
-            run_attempt=1,
+            run_attempt=run.run_attempt,
         )
         response.start_time.FromNanoseconds(int(run.started_at * 1e9))
         if run.closed_at is not None:
@@ -221,15 +224,13 @@ class FlowService:
         run = await self._runs.find(request.flow_id)
         seconds = _require_wait("request_timeout_seconds", request.request_timeout_seconds)
 
-        def look() -> bool | None:
+        def look(run: Run) -> bool | None:
             is_started = run.started_counts.get(request.step_type, 0) >= number
-            if is_started and run.find_execution(execution_id) is None:
-                return True
-            if not run.is_running:
-                raise flow_not_found(run.flow_id)
-            return None
+            return True if is_started and run.find_execution(execution_id) is None else None
 
-        await self._coordinator.waits.wait_until(run, look, seconds)
+        run, seen = await self._flow_waits.wait_until(run, look, seconds)
+        if seen is None:
+            raise flow_not_found(run.flow_id)
         return pb.WaitForStepCompletionResponse()
 
     async def wait_for_attribute(self, request: pb.WaitForAttributeRequest) -> pb.WaitForAttributeResponse:
@@ -238,13 +239,11 @@ class FlowService:
         run = await self._runs.find_open(request.flow_id)
         seconds = _require_wait("request_timeout_seconds", request.request_timeout_seconds)
 
-        def look() -> pb.Value | None:
-            matched = find_match(run, request.match)
-            if matched is None and not run.is_running:
-                raise flow_not_found(run.flow_id)
-            return matched
-
-        value = await self._coordinator.waits.wait_until(run, look, seconds)
+        run, value = await self._flow_waits.wait_until(
+            run, lambda run: find_match(run, request.match), seconds
+        )
+        if value is None:
+            raise flow_not_found(run.flow_id)
         return pb.WaitForAttributeResponse(matched_value=value)
 
     # Attributes and Channels, for tools that are not Workers
@@ -341,7 +340,9 @@ class FlowService:
         return response
 
 
-def build_methods(service: FlowService, worker_streams: WorkerStreams) -> dict[str, OpenCall]:
+def build_methods(
+    service: FlowService, inspection: Inspection, worker_streams: WorkerStreams
+) -> dict[str, OpenCall]:
     """Return by path every method of `dex.FlowService`, those that are not served included, and the Workers'
     streams.
     """
@@ -368,6 +369,9 @@ def build_methods(service: FlowService, worker_streams: WorkerStreams) -> dict[s
         "DeleteChannelMessage": (service.delete_channel_message, pb.DeleteChannelMessageRequest),
         "WriteStream": (service.write_stream, pb.WriteStreamRequest),
         "ReadStream": (service.read_stream, pb.ReadStreamRequest),
+        "GetHistoryEvents": (inspection.get_history_events, pb.GetHistoryEventsRequest),
+        "WaitForHistoryEvent": (inspection.wait_for_history_event, pb.WaitForHistoryEventRequest),
+        "GetFlowState": (inspection.get_flow_state, pb.GetFlowStateRequest),
         "ListStreamMessages": (service.list_stream_messages, pb.ListStreamMessagesRequest),
     }
     package = pb.DESCRIPTOR.package

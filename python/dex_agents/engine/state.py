@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections import deque
 from dataclasses import dataclass, field
-from typing import Literal
+from typing import Literal, Protocol
 
 from dex.dexpb import dex_pb2 as pb
 
@@ -22,6 +22,16 @@ TIMEOUT_HANDLER = "sys:timeout_handler"
 
 MESSAGE_COUNTER = "$messages"
 """Name of the counter of published messages: one that no Step type can have."""
+
+
+class AttemptToken(Protocol):
+    """What stands for an attempt while it is queued or running.
+
+    Attributes:
+        is_sent: A Worker may have run some of it.
+    """
+
+    is_sent: bool
 
 
 @dataclass(slots=True)
@@ -115,6 +125,7 @@ class StepExecution:
         has_progress_row: Something beyond the initial state was stored.
         attempt_token: The task of the present attempt while it is queued or running; compared by identity, so
             that an answer of an abandoned attempt is recognised.
+        last_failure: How the attempt before the present one ended, or `None` for the first of its method.
     """
 
     number: int
@@ -131,7 +142,8 @@ class StepExecution:
     results: pb.ConditionResults | None = None
     heartbeat: pb.Value | None = None
     has_progress_row: bool = False
-    attempt_token: object | None = None
+    attempt_token: AttemptToken | None = None
+    last_failure: pb.StepMethodFailure | None = None
 
     @property
     def step_type(self) -> str:
@@ -142,6 +154,24 @@ class StepExecution:
     def origin(self) -> str:
         """The execution, RPC or start that scheduled it."""
         return self.movement.from_step_execution_id_internal_only
+
+
+@dataclass(slots=True)
+class RunChain:
+    """The place of a run among those of one start with a Flow retry policy, each after the last failed.
+
+    Attributes:
+        attempt: Its number, from 1.
+        first_run_id: The run ID of the first.
+        begun_at: When the first started, as Unix time in seconds.
+        request: The start, for the next run; `None` once there is none to come. Its large values are blobs of
+            its own, and a hard-delete value is not among them.
+    """
+
+    attempt: int
+    first_run_id: str
+    begun_at: float
+    request: pb.StartFlowRequest | None
 
 
 @dataclass(slots=True, eq=False, weakref_slot=True)
@@ -176,6 +206,8 @@ class Run:
         locks: Attribute keys held by RPCs and by running attempts.
         sticky_worker: Worker that served it last.
         last_sequence: Journal sequence of the last unit that changed it.
+        last_event: Number of its last history event, or 0.
+        chain: Its place among the runs of a start with a Flow retry policy, or `None` without one.
         plain_fragment: Cache: the joined fragments of `plain`, or `None` when they changed.
     """
 
@@ -206,12 +238,24 @@ class Run:
     locks: set[str] = field(default_factory=set[str])
     sticky_worker: str = ""
     last_sequence: int = 0
+    last_event: int = 0
+    chain: RunChain | None = None
     plain_fragment: bytes | None = None
 
     @property
     def is_running(self) -> bool:
         """Whether the run is open."""
         return self.status == pb.FLOW_STATUS_RUNNING
+
+    @property
+    def run_attempt(self) -> int:
+        """Its number among the runs of its start, from 1."""
+        return 1 if self.chain is None else self.chain.attempt
+
+    @property
+    def first_run_id(self) -> str:
+        """The run ID of the first run of its start."""
+        return self.run_id if self.chain is None else self.chain.first_run_id
 
     def find_attribute(self, key: str) -> Attribute | None:
         """Return the Attribute or map instance with a full key."""

@@ -42,11 +42,13 @@ class Blob:
         number: Row number, unique in its database.
         kind: How the payload is spelled: UTF-8 text or a serialised `EncodedObject`.
         payload: The bytes, immutable for ever.
+        copied_from: Row number of the blob that it is a copy of, in which case `payload` is empty; or 0.
     """
 
     number: int
     kind: BlobKind
     payload: bytes
+    copied_from: int = 0
 
 
 class BlobNumbers:

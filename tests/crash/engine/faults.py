@@ -53,10 +53,10 @@ class FaultyWriter(StoreWriter):
     number = 0
     changing = threading.Lock()
 
-    def __init__(self, path: str, synchronous: Synchronous) -> None:
+    def __init__(self, path: str, synchronous: Synchronous, history_events: int) -> None:
         # What the last process left is folded when the file is opened: that is not the moment that is meant.
         self._is_open = False
-        super().__init__(path, synchronous)
+        super().__init__(path, synchronous, history_events)
         self._is_open = True
 
     def append(self, units: Sequence[tuple[int, Sequence[Operation]]], blobs: Sequence[Blob]) -> None:

@@ -7,12 +7,15 @@ import contextlib
 import signal
 import sqlite3
 from collections.abc import AsyncGenerator
+from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
 import dex
 import grpc
 import pytest
+from dex.dexpb import dex_pb2 as pb
+from dex.dexpb import dex_pb2_grpc as pb_grpc
 
 from dex_agents.engine import LocalEngine, check_database
 from dex_agents.engine.store import database
@@ -71,6 +74,24 @@ class Hike(dex.Flow[int]):
         return dex.RPCResult(document.get(context))
 
 
+class Fall(AsyncStep[str]):
+    """Fails in every run."""
+
+    async def execute(self, context: dex.AsyncContext, input: str) -> dex.StepDecision:
+        raise RuntimeError(input)
+
+    def get_step_options(self) -> dex.StepOptions:
+        return dex.StepOptions(execute_retry=ONCE)
+
+
+class Climb(dex.Flow[str]):
+    def get_steps(self) -> dex.StepList[str]:
+        return dex.StepList[str].start_step(Fall())
+
+    def get_persistence_schema(self) -> dex.PersistenceSchema:
+        return dex.PersistenceSchema.of(document)
+
+
 class Empty(dex.Flow[None]):
     def get_steps(self) -> dex.StepList[None]:
         return dex.StepList[None].empty()
@@ -121,7 +142,43 @@ async def insist(call: Any) -> Any:
                 await asyncio.sleep(0.02)
 
 
+@contextlib.asynccontextmanager
+async def restarted_once(engine: FaultyEngine) -> AsyncGenerator[None]:
+    """Start an engine again after its fault, if that comes."""
+    dying = asyncio.create_task(engine.wait())
+
+    async def restart() -> None:
+        await dying
+        engine.fault = "none"
+        await engine.start()
+
+    restarting = asyncio.create_task(restart())
+    yield
+    if dying.done():
+        await restarting
+    else:
+        # There were fewer commits or folds than that.
+        restarting.cancel()
+
+
+async def read_history(address: str, flow_id: str, run_id: str = "") -> list[Any]:
+    """Return the events of a run, and see that none is missing and no method ended twice."""
+    async with grpc.aio.insecure_channel(address) as channel:
+        request = pb.GetHistoryEventsRequest(flow_id=flow_id, run_id=run_id)
+        stub: Any = pb_grpc.FlowServiceStub(channel)
+        events = list((await stub.GetHistoryEvents(request, wait_for_ready=True)).events)
+    assert [event.event_id for event in events] == list(range(1, len(events) + 1))
+    ended = [
+        (kind.split("_")[1], getattr(event, kind).context.step_execution_id)
+        for event in events
+        if (kind := event.WhichOneof("payload")).startswith("step_")
+    ]
+    assert len(ended) == len(set(ended))
+    return events
+
+
 @pytest.mark.requirement("engine-acknowledged")
+@pytest.mark.requirement("engine-history")
 @pytest.mark.parametrize("moment", MOMENTS)
 @pytest.mark.parametrize("number", [1, 2, 3, 5, 8])
 async def test_a_kill_at_any_moment_of_a_commit_loses_and_repeats_nothing(
@@ -129,32 +186,72 @@ async def test_a_kill_at_any_moment_of_a_commit_loses_and_repeats_nothing(
 ) -> None:
     Leap.attempts = {}
     flow = Hike()
-    async with FaultyEngine(tmp_path / "engine.db", moment, number, upkeep="often") as engine:
-        dying = asyncio.create_task(engine.wait())
-
-        async def restart() -> None:
-            await dying
-            engine.fault = "none"
-            await engine.start()
-
-        restarting = asyncio.create_task(restart())
-        async with connect(engine.server_address, flow) as client:
-            for flow_id in ("a", "b"):
-                # One request ID: the engine may have taken it before it could say so.
-                options = dex.StartFlowOptions(request_id=flow_id, ignore_already_started=True)
-                await insist(lambda name=flow_id, given=options: client.start_flow(flow, name, STEPS, given))
-            for flow_id in ("a", "b"):
-                result = await insist(lambda name=flow_id: client.wait_for_flow(name, BOUND))
-                assert result.single_output(str) in {"Leap-3", "Unsure-1", "Unsure-2", "Unsure-3"}
-        if restarting.done():
-            await restarting
-        else:
-            # The walk took fewer commits or folds than that.
-            restarting.cancel()
+    async with (
+        FaultyEngine(tmp_path / "engine.db", moment, number, upkeep="often") as engine,
+        restarted_once(engine),
+        connect(engine.server_address, flow) as client,
+    ):
+        for flow_id in ("a", "b"):
+            # One request ID: the engine may have taken it before it could say so.
+            options = dex.StartFlowOptions(request_id=flow_id, ignore_already_started=True)
+            await insist(lambda name=flow_id, given=options: client.start_flow(flow, name, STEPS, given))
+        for flow_id in ("a", "b"):
+            result = await insist(lambda name=flow_id: client.wait_for_flow(name, BOUND))
+            assert result.single_output(str) in {"Leap-3", "Unsure-1", "Unsure-2", "Unsure-3"}
+            events = await insist_on_history(engine.server_address, flow_id)
+            # Every Step of the walk ended, in one way or another.
+            assert sum(event.HasField("step_execute_completed") for event in events) == STEPS
+            kinds = [event.WhichOneof("payload") for event in events]
+            assert (kinds[0], kinds[-1]) == ("flow_started_or_continued", "flow_closed")
+            assert set(kinds[1:-1]) <= {"step_execute_completed", "step_execute_failed"}
     assert Leap.attempts
     assert set(Leap.attempts.values()) == {1}
     report = check_database(tmp_path / "engine.db")
     assert report.problems == ()
+
+
+async def insist_on_history(address: str, flow_id: str, run_id: str = "") -> list[Any]:
+    """Read history; the engine may be about to be killed."""
+    async with asyncio.timeout(BOUND.total_seconds()):
+        while True:
+            try:
+                return await read_history(address, flow_id, run_id)
+            except grpc.aio.AioRpcError as error:
+                if error.code() is not grpc.StatusCode.UNAVAILABLE:
+                    raise
+
+
+@pytest.mark.requirement("engine-flow-retry")
+@pytest.mark.parametrize("moment", MOMENTS)
+@pytest.mark.parametrize("number", [2, 4])
+async def test_a_kill_at_any_moment_makes_no_run_more_and_none_less(
+    tmp_path: Path, moment: str, number: int
+) -> None:
+    flow = Climb()
+    policy = dex.RetryPolicy(
+        initial_interval=timedelta(seconds=1), backoff_coefficient=1.0, maximum_attempts=3
+    )
+    options = dex.StartFlowOptions(request_id="a", ignore_already_started=True, retry_policy=policy)
+    async with (
+        FaultyEngine(tmp_path / "engine.db", moment, number, upkeep="often") as engine,
+        restarted_once(engine),
+        connect(engine.server_address, flow) as client,
+    ):
+        first_run = await insist(lambda: client.start_flow(flow, "a", "x" * 40_000, options))
+        result = await insist(lambda: client.wait_for_flow("a", BOUND))
+        assert result.status is dex.FlowStatus.FAILED
+        runs = [first_run]
+        while True:
+            events = await insist_on_history(engine.server_address, "a", runs[-1])
+            assert {event.run_attempt for event in events} == {len(runs)}
+            follower = events[-1].flow_closed.continued_to_run_id
+            if not follower:
+                break
+            runs.append(follower)
+        assert len(runs) == 3
+        found = await insist(lambda: client.search_flows("", 10))
+        assert {entry.run_id for entry in found.flows} == set(runs)
+    assert check_database(tmp_path / "engine.db").problems == ()
 
 
 @pytest.mark.requirement("engine-fail-stop")

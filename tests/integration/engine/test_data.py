@@ -216,12 +216,10 @@ async def test_bad_input_is_refused_with_the_field_and_the_rule(
         assert caught.value.code() is grpc.StatusCode.INVALID_ARGUMENT
 
 
-@pytest.mark.parametrize("method", ["ResetFlow", "GetFlowState", "GetHistoryEvents", "WaitForHistoryEvent"])
-async def test_a_method_that_is_not_served_says_so_by_name(tmp_path: Path, method: str) -> None:
+async def test_a_method_that_is_not_served_says_so_by_name(tmp_path: Path) -> None:
     async with open_room(tmp_path, flow, workers=0) as room, room.raw_stub() as stub:
-        request = getattr(pb, f"{method}Request")(flow_id="d")
-        with pytest.raises(grpc.aio.AioRpcError, match=f"does not serve {method}") as caught:
-            await getattr(stub, method)(request)
+        with pytest.raises(grpc.aio.AioRpcError, match="does not serve ResetFlow") as caught:
+            await stub.ResetFlow(pb.ResetFlowRequest(flow_id="d"))
         assert caught.value.code() is grpc.StatusCode.UNIMPLEMENTED
 
 

@@ -114,18 +114,29 @@ def test_a_journal_that_cannot_be_followed_is_refused(
         StoreWriter(str(path), "full")
 
 
-def test_a_database_of_the_first_version_is_brought_to_the_present_one(tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    ("version", "undo"),
+    [
+        (
+            1,
+            "DROP TABLE garbage; DROP INDEX run_by_close; DELETE FROM meta WHERE name = 'last_blob';"
+            "DROP TABLE history; DROP TABLE step_failure; DROP TABLE run_chain;",
+        ),
+        (2, "DROP TABLE history; DROP TABLE step_failure; DROP TABLE run_chain;"),
+    ],
+)
+def test_a_database_of_an_earlier_version_is_brought_to_the_present_one(
+    tmp_path: Path, version: int, undo: str
+) -> None:
     path = tmp_path / "engine.db"
     writer = StoreWriter(str(path), "full")
     for _ in range(UNITS):
         commit(writer)
     writer.close()
     with contextlib.closing(sqlite3.connect(path, isolation_level=None)) as connection:
-        connection.executescript(
-            "DROP TABLE garbage; DROP INDEX run_by_close; DELETE FROM meta WHERE name = 'last_blob';"
-            "PRAGMA user_version = 1;"
-        )
+        connection.executescript(f"{undo}PRAGMA user_version = {version};")
     assert recover(path) == UNITS
     with contextlib.closing(sqlite3.connect(path)) as connection:
-        assert connection.execute("PRAGMA user_version").fetchone() == (2,)
-        assert connection.execute("SELECT count(*) FROM garbage").fetchone() == (0,)
+        assert connection.execute("PRAGMA user_version").fetchone() == (3,)
+        for table in ("garbage", "history", "step_failure", "run_chain"):
+            assert connection.execute(f"SELECT count(*) FROM {table}").fetchone() == (0,)

@@ -68,7 +68,7 @@ class Stage:
     def step(self, name: str, run: Run | None = None) -> Task:
         run = run or self.run
         result = pb.InvokeWorkerRPCResponse(step_decision=pb.StepDecision(next_steps=[movement("Work")]))
-        apply_rpc_result(run, "x", result, new_unit(), NOW, is_strict=False)
+        apply_rpc_result(run, pb.InvokeRPCRequest(rpc_name="x"), result, new_unit(), NOW, is_strict=False)
         task = Task(run, execution=list(run.executions.values())[-1], timeout=60)
         self.names[task.task_id] = name
         self.dispatcher.submit(task)

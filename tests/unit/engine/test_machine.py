@@ -55,7 +55,7 @@ def wait_for(run: Run, result: pb.InvokeWaitForMethodResponse, now: float = NOW)
 def publish(run: Run, *messages: pb.ChannelMessage) -> Unit:
     unit = new_unit()
     result = pb.InvokeWorkerRPCResponse(publish_to_channel=messages)
-    apply_rpc_result(run, "send", result, unit, NOW, is_strict=False)
+    apply_rpc_result(run, pb.InvokeRPCRequest(rpc_name="send"), result, unit, NOW, is_strict=False)
     return unit
 
 
@@ -361,10 +361,12 @@ def test_a_strict_rpc_refuses_to_delete_a_message_that_is_gone() -> None:
     result.delete_from_channel.add(channel_name="inbox", message_id=waiting.message_id)
     result.delete_from_channel.add(channel_name="inbox", message_id="gone")
     with pytest.raises(ServiceError, match="gone"):
-        apply_rpc_result(run, "withdraw", result, new_unit(), NOW, is_strict=True)
+        apply_rpc_result(
+            run, pb.InvokeRPCRequest(rpc_name="withdraw"), result, new_unit(), NOW, is_strict=True
+        )
     assert not run.plain
     assert list(run.channels["inbox"]) == [waiting]
-    apply_rpc_result(run, "withdraw", result, new_unit(), NOW, is_strict=False)
+    apply_rpc_result(run, pb.InvokeRPCRequest(rpc_name="withdraw"), result, new_unit(), NOW, is_strict=False)
     assert "inbox" not in run.channels
 
 
@@ -375,7 +377,7 @@ def test_message_ids_are_never_used_again() -> None:
     second = run.channels["inbox"][0].message_id
     result = pb.InvokeWorkerRPCResponse()
     result.delete_from_channel.add(channel_name="inbox", message_id=second)
-    apply_rpc_result(run, "withdraw", result, new_unit(), NOW, is_strict=True)
+    apply_rpc_result(run, pb.InvokeRPCRequest(rpc_name="withdraw"), result, new_unit(), NOW, is_strict=True)
     publish(run, message("inbox", "c"))
     assert run.channels["inbox"][0].message_id > second
 
@@ -391,7 +393,7 @@ def test_an_rpc_on_a_closed_run_applies_nothing() -> None:
 def test_steps_started_by_an_rpc_name_it_as_their_origin() -> None:
     run = new_run()
     result = pb.InvokeWorkerRPCResponse(step_decision=pb.StepDecision(next_steps=[movement("A")]))
-    apply_rpc_result(run, "begin", result, new_unit(), NOW, is_strict=False)
+    apply_rpc_result(run, pb.InvokeRPCRequest(rpc_name="begin"), result, new_unit(), NOW, is_strict=False)
     assert only(run).origin == "__rpc/begin"
 
 

@@ -17,6 +17,7 @@ from dex_agents.engine import LocalEngine
             {"retention": timedelta(milliseconds=999)},
             "retention must be at least 0:00:01, not 0:00:00.999000",
         ),
+        ({"history_events": -1}, "history_events must not be negative, not -1"),
         ({"drain": timedelta(seconds=-1)}, "drain must not be negative"),
         ({"token": ""}, "token must be printable ASCII without spaces, and not empty"),
         ({"token": "two words"}, "token must be printable ASCII"),

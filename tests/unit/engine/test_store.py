@@ -285,7 +285,7 @@ def test_a_newer_schema_is_refused_with_both_versions(path: str) -> None:
     connection = connect(path, "full")
     connection.execute("PRAGMA user_version=7")
     connection.close()
-    with pytest.raises(EngineDatabaseError, match=r"schema version 7.*reads up to 2"):
+    with pytest.raises(EngineDatabaseError, match=r"schema version 7.*reads up to 3"):
         StoreWriter(path, "full")
 
 

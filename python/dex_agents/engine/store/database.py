@@ -13,7 +13,7 @@ from typing import Literal
 
 from dex_agents.errors import EngineDatabaseError
 
-SCHEMA_VERSION = 2
+SCHEMA_VERSION = 3
 """Version of the newest migration. `schema.sql` is version 1; `migrations/0002.sql` leads from there to
 version 2, and so on. They go forward only."""
 

@@ -9,7 +9,7 @@ for a fold before a search.
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import cast
 
@@ -21,6 +21,7 @@ from dex_agents.engine.state import (
     IndexEntry,
     Message,
     Run,
+    RunChain,
     StepExecution,
     TimerState,
 )
@@ -194,6 +195,29 @@ class StoreReader:
         """Return the highest run number in use."""
         return self._scalar("SELECT coalesce(max(run), 0) FROM run")
 
+    def load_history(self, run: int) -> Iterator[bytes]:
+        """Return the units that tell of the events of a run, oldest first, folded or not.
+
+        They are of one moment, and nobody else may read until the last one was taken.
+        """
+        self._connection.execute("BEGIN")
+        try:
+            for (operations,) in self._connection.execute(
+                "SELECT coalesce(h.operations, j.operations)"
+                " FROM history h LEFT JOIN journal j USING (sequence)"
+                " WHERE h.run = ? ORDER BY h.event, h.sequence",
+                (run,),
+            ):
+                yield operations
+            for (operations,) in self._connection.execute(
+                "SELECT operations FROM journal"
+                " WHERE sequence > (SELECT CAST(value AS INTEGER) FROM meta WHERE name = 'folded')"
+                " ORDER BY sequence"
+            ):
+                yield operations
+        finally:
+            self._connection.rollback()
+
     def load_index_types(self) -> dict[str, int]:
         """Return the search keys and their types."""
         return dict(self._connection.execute("SELECT key, type FROM index_type"))
@@ -328,6 +352,15 @@ class StoreReader:
         ):
             message = Message(sequence, message_id, pb.Value.FromString(value))
             runs[number].channels.setdefault(channel, deque()).append(message)
+        for number, event in select(
+            f"SELECT run, max(event) FROM history WHERE {scope} GROUP BY run", arguments
+        ):
+            runs[number].last_event = event
+        for number, attempt, first_run_id, begun_at, request in select(
+            f"SELECT run, attempt, first_run_id, begun_at, request FROM run_chain WHERE {scope}", arguments
+        ):
+            start = None if request is None else pb.StartFlowRequest.FromString(request)
+            runs[number].chain = RunChain(attempt, first_run_id, begun_at, start)
         for number, output in select(
             f"SELECT run, output FROM output WHERE {scope} ORDER BY run, position",
             arguments,
@@ -372,6 +405,11 @@ class StoreReader:
             execution.results = None if row[10] is None else pb.ConditionResults.FromString(row[10])
             execution.heartbeat = None if row[11] is None else pb.Value.FromString(row[11])
             execution.has_progress_row = True
+        for number, execution_number, failure in select(
+            f"SELECT run, number, failure FROM step_failure WHERE {scope}", arguments
+        ):
+            last_failure = pb.StepMethodFailure.FromString(failure)
+            runs[number].executions[execution_number].last_failure = last_failure
 
 
 def _read_timers(encoded: bytes) -> list[TimerState]:

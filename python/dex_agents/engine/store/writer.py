@@ -11,13 +11,23 @@ from __future__ import annotations
 
 import contextlib
 import sqlite3
-from collections.abc import Generator, Sequence
+from collections.abc import Generator, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import TypeVar
 
 import msgspec
 
-from dex_agents.engine.journal import SHAPES, Cells, Operation, Table, decode_operations, encode_operations
+from dex_agents.engine.journal import (
+    SHAPES,
+    Cell,
+    Cells,
+    Operation,
+    Table,
+    decode_operations,
+    encode_history,
+    encode_operations,
+)
 from dex_agents.engine.store.database import BUSY_TIMEOUT_SECONDS, Synchronous, connect
 from dex_agents.engine.values import Blob
 from dex_agents.errors import EngineDatabaseError
@@ -30,6 +40,15 @@ PURGE_WAIT_MILLISECONDS = 50
 
 GARBAGE_BATCH = 64
 """Blobs deleted at a time: each may be many megabytes, and commits wait meanwhile."""
+
+HISTORY_EVENTS = 1000
+"""History events kept a run, the last ones; a unit is kept as a whole, so it may be a few more."""
+
+_EVERY_EVENT = 2**63 - 1
+
+_EVENT = int(Table.EVENT)
+_SECRET_ATTRIBUTE = int(Table.SECRET_ATTRIBUTE)
+"""Plain numbers: they are compared with every operation that is committed."""
 
 TRIM_BATCH = 1024
 """Stream messages examined at a time when a stream is over its capacity."""
@@ -60,8 +79,13 @@ class StoreWriter:
         backlog: Committed units that are not folded yet.
     """
 
-    def __init__(self, path: str, synchronous: Synchronous) -> None:
+    def __init__(self, path: str, synchronous: Synchronous, history_events: int = HISTORY_EVENTS) -> None:
         """Open the database and fold what the last process left in the journal.
+
+        Args:
+            path: A path from `resolve_path`.
+            synchronous: Whether commits survive a loss of power.
+            history_events: Events kept a run; 0 leaves alone what there is.
 
         Raises:
             EngineDatabaseError: The file is unusable or damaged.
@@ -70,6 +94,11 @@ class StoreWriter:
         self.synchronous: Synchronous = synchronous
         self._connection = connect(path, synchronous)
         self._pending: dict[tuple[int, Cells], Cells | None] = {}
+        self._events: dict[int, int] = {}
+        self._kept_units: list[tuple[int, int, int]] = []
+        self._copied_units: list[tuple[int, int, bytes | None, int]] = []
+        self._done_units: list[int] = []
+        self._history_events = history_events
         self._group_sizes: dict[int, int] = {}
         self.backlog = 0
         try:
@@ -106,7 +135,11 @@ class StoreWriter:
             try:
                 self._connection.executemany(
                     "INSERT INTO blob VALUES (?, ?, ?)",
-                    [(blob.number, blob.kind, blob.payload) for blob in blobs],
+                    [(blob.number, blob.kind, blob.payload) for blob in blobs if not blob.copied_from],
+                )
+                self._connection.executemany(
+                    "INSERT INTO blob SELECT ?, kind, payload FROM blob WHERE number = ?",
+                    [(blob.number, blob.copied_from) for blob in blobs if blob.copied_from],
                 )
                 self._connection.executemany(_insert_statement(1), rows)
                 execute("COMMIT")
@@ -114,10 +147,10 @@ class StoreWriter:
                 self._connection.rollback()
                 raise
         self.last_sequence = rows[-1][0]
-        self._note([operations for _, operations in units])
+        self._note(units)
 
     def fold(self) -> Folded:
-        """Apply every unfolded unit to the state tables and forget its journal row.
+        """Apply every unfolded unit to the state tables; its journal row is history then, or is forgotten.
 
         Raises:
             sqlite3.Error: Nothing was folded; the journal is complete.
@@ -125,12 +158,16 @@ class StoreWriter:
         if not self.backlog:
             return Folded(self._folded)
         with self._unsynced():
+            self._apply_history()
             trimmed = self._apply_pending()
-            self._connection.execute("DELETE FROM journal WHERE sequence <= ?", (self.last_sequence,))
             self._connection.execute(
                 "UPDATE meta SET value = ? WHERE name = 'folded'", (str(self.last_sequence),)
             )
         self._pending = {}
+        self._events = {}
+        self._kept_units = []
+        self._copied_units = []
+        self._done_units = []
         self.backlog = 0
         self._folded = self.last_sequence
         return Folded(self._folded, trimmed)
@@ -210,7 +247,7 @@ class StoreWriter:
 
     def _load_journal(self) -> None:
         for sequence, row in self._connection.execute(
-            "SELECT sequence, operations FROM journal ORDER BY sequence"
+            "SELECT sequence, operations FROM journal WHERE sequence > ? ORDER BY sequence", (self._folded,)
         ):
             if sequence != self.last_sequence + 1:
                 raise ValueError(f"the journal lacks the units between {self.last_sequence} and {sequence}")
@@ -220,14 +257,69 @@ class StoreWriter:
                 if len(key) != len(shape.key) or (columns is not None and len(columns) != len(shape.columns)):
                     raise ValueError(f"journal row {sequence} does not fit the table {shape.name}")
             self.last_sequence = sequence
-            self._note([operations])
+            self._note([(sequence, operations)])
 
-    def _note(self, units: Sequence[Sequence[Operation]]) -> None:
+    def _note(self, units: Sequence[tuple[int, Sequence[Operation]]]) -> None:
         pending = self._pending
-        for operations in units:
+        for sequence, operations in units:
+            events: dict[Cell, Cell] = {}
+            has_secret = False
             for table, key, columns in operations:
+                if table == _EVENT:
+                    events[key[0]] = key[1]
+                    continue
+                if table == _SECRET_ATTRIBUTE:
+                    has_secret = True
                 pending[table, key] = columns
+            if events:
+                self._note_events(sequence, encode_history(operations) if has_secret else None, events)
+            else:
+                self._done_units.append(sequence)
         self.backlog += len(units)
+
+    def _note_events(self, sequence: int, kept: bytes | None, events: dict[Cell, Cell]) -> None:
+        is_copied = kept is not None or len(events) > 1
+        for run, event in events.items():
+            if isinstance(run, int) and isinstance(event, int):
+                self._events[run] = event
+                if is_copied:
+                    self._copied_units.append((run, event, kept, sequence))
+                else:
+                    self._kept_units.append((run, event, sequence))
+
+    def _apply_history(self) -> None:
+        """Keep the units that tell of events, no more of each run than is wanted, and forget the others."""
+        # Many rows a statement: between two steps of one, the interpreter lock changes hands.
+        for rows in _split(self._kept_units):
+            self._connection.execute(
+                f"INSERT INTO history (run, event, sequence) VALUES {', '.join(['(?, ?, ?)'] * len(rows))}",
+                [cell for row in rows for cell in row],
+            )
+        for done in _split(self._done_units):
+            self._connection.execute(
+                f"DELETE FROM journal WHERE sequence IN ({', '.join('?' * len(done))})", done
+            )
+        self._connection.executemany(
+            "INSERT INTO history (run, event, sequence, operations)"
+            " SELECT ?, ?, sequence, coalesce(?, operations) FROM journal WHERE sequence = ?",
+            self._copied_units,
+        )
+        self._connection.executemany(
+            "DELETE FROM journal WHERE sequence = ?", [(unit[3],) for unit in self._copied_units]
+        )
+        kept = self._history_events
+        if kept:
+            self._delete_history((run, event - kept) for run, event in self._events.items() if event > kept)
+
+    def _delete_history(self, bounds: Iterable[tuple[Cell, int]]) -> None:
+        """Delete the events of runs up to a number."""
+        for bound in bounds:
+            self._connection.execute(
+                "DELETE FROM journal WHERE sequence IN"
+                " (SELECT sequence FROM history WHERE run = ? AND event <= ?)",
+                bound,
+            )
+            self._connection.execute("DELETE FROM history WHERE run = ? AND event <= ?", bound)
 
     def _apply_pending(self) -> dict[int, int]:
         puts: dict[int, list[Cells]] = {}
@@ -241,6 +333,8 @@ class StoreWriter:
             self._connection.executemany(_DELETES[Table(table)], rows)
         for table, rows in puts.items():
             self._connection.executemany(_PUTS[Table(table)], rows)
+        if Table.RUN in deletes:
+            self._delete_history((run, _EVERY_EVENT) for (run,) in deletes[Table.RUN])
         if Table.STREAM in deletes:
             # The messages of a stream go with it: naming each of them would be the reader's work.
             self._connection.executemany("DELETE FROM stream_message WHERE stream = ?", deletes[Table.STREAM])
@@ -299,15 +393,31 @@ class StoreWriter:
         return value
 
 
-_PUTS = {
+_PUTS: dict[Table, str] = {
     table: f"INSERT OR REPLACE INTO {shape.name} ({', '.join(shape.key + shape.columns)})"
     f" VALUES ({', '.join('?' * len(shape.key + shape.columns))})"
     for table, shape in SHAPES.items()
+    if table != Table.EVENT
 }
-_DELETES = {
+_DELETES: dict[Table, str] = {
     table: f"DELETE FROM {shape.name} WHERE {' AND '.join(f'{column} = ?' for column in shape.key)}"
     for table, shape in SHAPES.items()
+    if table != Table.EVENT
 }
+
+
+_RowT = TypeVar("_RowT")
+
+
+def _split(rows: Sequence[_RowT]) -> Iterator[Sequence[_RowT]]:
+    """Cut rows into pieces of few different lengths, so that their statements stay prepared."""
+    begun = 0
+    while begun < len(rows):
+        length = 1
+        while 2 * length <= min(len(rows) - begun, MAX_ROWS_PER_STATEMENT):
+            length *= 2
+        yield rows[begun : begun + length]
+        begun += length
 
 
 def _insert_statement(rows: int) -> str:
