@@ -30,7 +30,7 @@ COMPILE_REQUIREMENTS := $(BIN)/uv pip compile pyproject.toml --quiet --universal
 	--no-emit-index-url --no-header --python-version 3.11
 
 # The tests run every optional room.
-EXTRAS := --extra anthropic --extra cli --extra openai
+EXTRAS := --extra anthropic --extra cli --extra openai --extra uvloop
 
 .PHONY: help
 help: ## List the targets

@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from dex_agents.errors import EngineError
+from dex_agents.event_loop import run_on_fast_loop
 
 if TYPE_CHECKING:
     Subparsers = argparse._SubParsersAction[argparse.ArgumentParser]  # noqa: SLF001 # pyright: ignore[reportPrivateUsage]
@@ -118,7 +119,7 @@ def run_engine(arguments: argparse.Namespace) -> int:
         line = "%(asctime)s %(levelname)s %(name)s: %(message)s"
         logging.basicConfig(handlers=[handler], level=logging.INFO, format=line)
     try:
-        asyncio.run(_serve(arguments))
+        run_on_fast_loop(_serve(arguments))
     except (EngineError, ValueError, OSError) as error:
         return _refuse(error)
     except KeyboardInterrupt:
