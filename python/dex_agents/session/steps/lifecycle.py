@@ -32,6 +32,7 @@ from dex_agents.session.steps.session_step import SessionStep
 from dex_agents.session.steps.turn_loading import load_record
 from dex_agents.session.transitions.closing import close_session, summarize_session
 from dex_agents.session.transitions.turns import begin_turn
+from dex_agents.session.user_messages import build_user_message
 from dex_agents.wire.messages import QueuedMessage
 from dex_agents.wire.sessions import SessionRecord
 from dex_agents.wire.signals import InboxItem
@@ -70,6 +71,7 @@ class StartSession(SessionStep[SessionStepInput]):
             text=input.first_message.text,
             accepted_at=now,
             plan_mode=input.first_message.plan_mode,
+            images=input.first_message.images,
         )
         if CLOSING.get(context):
             # The wake-up of the command that closes is there; the message is stored as unanswered.
@@ -125,7 +127,7 @@ class CloseSession(SessionStep[IdleStepInput]):
         change = close_session(
             load_record(context),
             [
-                (message, runner.build_user_message(message.text))
+                (message, build_user_message(runner, message))
                 for message in sorted(inbox.messages, key=lambda message: message.accepted_at)
             ],
             runner.build_user_message(texts.SESSION_CLOSED_NOTE),
@@ -148,7 +150,7 @@ def _take(
     record: SessionRecord,
     message: QueuedMessage,
 ) -> StepDecision:
-    user_message = runtime.runner.build_user_message(message.text)
+    user_message = build_user_message(runtime.runner, message)
     change = begin_turn(record, message, user_message, runtime.clock(), plan=get_stored(PLAN, context))
     with step_events(context, runtime, change.running_turn.turn_id) as events:
         events.write_all(change.events)

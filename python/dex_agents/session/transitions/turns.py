@@ -97,7 +97,9 @@ def begin_turn(
     )
     events: list[AgentEvent] = [
         TurnStarted(turn_id=turn.turn_id),
-        UserMessageEvent(turn_id=turn.turn_id, message_id=message.message_id, text=message.text),
+        UserMessageEvent(
+            turn_id=turn.turn_id, message_id=message.message_id, text=message.text, images=message.images
+        ),
     ]
     if plan is not None and plan.revision == message.approved_plan:
         events.append(PlanUpdated(turn_id=turn.turn_id, plan=plan))
