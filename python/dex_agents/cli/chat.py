@@ -6,11 +6,13 @@ import asyncio
 import contextlib
 import json
 import secrets
+import shlex
 import signal
 import sys
-from collections.abc import AsyncGenerator, Callable
+from collections.abc import AsyncGenerator, Callable, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
+from functools import cached_property
 from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
@@ -18,14 +20,18 @@ from typing import TYPE_CHECKING, Any, Final
 from dex_agents.cli.agent_files import DEFAULT_AGENT, AgentFiles
 from dex_agents.cli.config import DEMO_MODEL, AgentConfig, find_key_variable, find_model_name_problem
 from dex_agents.cli.exit_status import CANCELLED, DONE, FAILED, WAITS
+from dex_agents.cli.shown_text import describe_image
 from dex_agents.cli.task_endings import end_tasks
 from dex_agents.cli.terminal import Terminal
 from dex_agents.cli.wishes import LeaveSession
 from dex_agents.errors import InvalidInputError, SessionClosedError
 
 if TYPE_CHECKING:
+    from dex_agents.cli.message_images import MessageImages
     from dex_agents.cli.opened_agent import OpenedAgent
     from dex_agents.cli.turn_follower import FollowedTurn
+    from dex_agents.wire.images import AgentImageReference
+    from dex_agents.wire.messages import AgentUserMessage
 
 __all__ = ["ChatOptions", "chat", "run_message"]
 
@@ -37,6 +43,7 @@ _STATUSES: Final[dict[FollowedTurn, int]] = {
     "closed": FAILED,
 }
 _RESUMED_TURNS: Final = 3
+IMAGE_COMMAND: Final = "/image"
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,6 +55,7 @@ class ChatOptions:
         model: In place of the configured one, from now on in this session.
         folder: Where tools of a new session work.
         plain: Draw and style nothing.
+        images: Image files to show with the message of `run_message`.
         yes: Approve every call without asking.
         json: Write events as JSON.
         waits: Wait for somebody else to decide where nobody can be asked here.
@@ -57,6 +65,7 @@ class ChatOptions:
     model: str | None = None
     folder: Path | None = None
     plain: bool = False
+    images: tuple[Path, ...] = ()
     yes: bool = False
     json: bool = False
     waits: bool = False
@@ -85,8 +94,15 @@ async def chat(files: AgentFiles, config: AgentConfig, options: ChatOptions) -> 
         with contextlib.suppress(LeaveSession):
             if options.session_id is not None:
                 status = await talk.resume()
-            while (text := await prompt.read()) is not None:
-                status = await talk.send(text)
+            draft = ""
+            while (text := await prompt.read(draft)) is not None:
+                try:
+                    status = await talk.take_line(text, status)
+                    draft = ""
+                except LineRefusedError as refusal:
+                    # Nothing that was typed is lost: it stands in the next line.
+                    terminal.say(f"Not sent: {refusal}", "bad")
+                    draft = text
     talk.say_how_to_resume()
     return status
 
@@ -103,6 +119,7 @@ async def run_message(files: AgentFiles, config: AgentConfig, options: ChatOptio
     talk = _Talk(files, config, options, terminal)
     async with talk.opening():
         status = CANCELLED
+        await talk.add_images(options.images)
         with contextlib.suppress(LeaveSession):
             status = await talk.send(message)
     if options.json:
@@ -127,6 +144,10 @@ async def _chat_with_pipe(
                     break
     talk.say_how_to_resume()
     return status
+
+
+class LineRefusedError(InvalidInputError):
+    """A line that was typed was not accepted; the person may change it."""
 
 
 class _Talk:
@@ -207,19 +228,92 @@ class _Talk:
         await asyncio.to_thread(build_model, model)
         return agent
 
-    async def send(self, text: str) -> int:
-        """Send a message and follow the session until it is idle; return the exit status."""
+    async def add_images(self, paths: Sequence[str | Path]) -> None:
+        """Add images to the next message, and show of which type and size they are.
+
+        Raises:
+            InvalidInputError: A file cannot be read, is no image or too large, or there are too many.
+        """
+        if paths:
+            first = self._images.count + 1
+            self._show_images(await self._images.add(paths), first=first)
+
+    async def take_line(self, line: str, status: int) -> int:
+        """Obey a line that was typed at the prompt: a command about images, or a message.
+
+        Args:
+            line: As it was typed.
+            status: The exit status so far.
+
+        Returns:
+            The exit status as it becomes.
+
+        Raises:
+            LineRefusedError: Nothing was done.
+        """
+        command, _, rest = line.strip().partition(" ")
+        try:
+            if command == IMAGE_COMMAND:
+                await self._take_image_command(rest)
+                return status
+            message, dropped = await self._images.build_message(line)
+        except InvalidInputError as error:
+            raise LineRefusedError(error.field, error.problem) from error
+        self._show_images(dropped, first=len(message.images) - len(dropped) + 1)
+        return await self.send(message)
+
+    async def _take_image_command(self, rest: str) -> None:
+        try:
+            paths = shlex.split(rest)
+        except ValueError as error:
+            raise InvalidInputError("image", f"{rest}: {error}") from None
+        if paths:
+            await self.add_images(paths)
+        elif self._images.count:
+            self._images.forget()
+            self._terminal.say("The next message has no images.", "quiet")
+        else:
+            self._terminal.say(f"{IMAGE_COMMAND} PATH adds an image to the next message.", "quiet")
+
+    def _show_images(self, images: Sequence[AgentImageReference], *, first: int) -> None:
+        for number, image in enumerate(images, first):
+            self._terminal.say(f"  {describe_image(number, image)}", "quiet")
+
+    @cached_property
+    def _images(self) -> MessageImages:
+        # Needed by the first line that is sent, not by the first prompt.
+        from dex_agents.cli.message_images import MessageImages
+        from dex_agents.media.local_directory import LocalDirectoryMediaStore
+
+        return MessageImages(LocalDirectoryMediaStore(self._files.images))
+
+    async def send(self, message: str | AgentUserMessage) -> int:
+        """Send a message and follow the session until it is idle; return the exit status.
+
+        Args:
+            message: With its images; a text gets those that were added.
+
+        Raises:
+            LineRefusedError: It was not accepted.
+        """
         self._stop_wish.clear()
         agent = await self._open()
-        if self._session_id is None:
-            session_id = secrets.token_hex(4)
-            settings = {"folder": str(self.folder), "model": self._options.model or self._config.model}
-            await agent.client.start_session(session_id, first_message=text, session_settings=settings)
-            self._session_id = session_id
-            snapshot = None
-        else:
+        if isinstance(message, str) and self._images.count:
+            message, _ = await self._images.build_message(message)
+        snapshot = None
+        if self._session_id is not None:
             snapshot = await agent.client.get_agent_snapshot(self._session_id)
-            await agent.client.send_user_message(self._session_id, text)
+        try:
+            if self._session_id is None:
+                session_id = secrets.token_hex(4)
+                settings = {"folder": str(self.folder), "model": self._options.model or self._config.model}
+                await agent.client.start_session(session_id, first_message=message, session_settings=settings)
+                self._session_id = session_id
+            else:
+                await agent.client.send_user_message(self._session_id, message)
+        except InvalidInputError as error:
+            raise LineRefusedError(error.field, error.problem) from error
+        self._images.forget()
         return await self._follow(self._session_id, snapshot)
 
     async def resume(self) -> int:

@@ -47,15 +47,21 @@ class MessagePrompt:
         if self._session.app.is_running:
             self._session.app.exit(exception=error)
 
-    async def read(self) -> str | None:
-        """Return a message that is not blank; `None` when the person leaves."""
+    async def read(self, draft: str = "") -> str | None:
+        """Return a message that is not blank; `None` when the person leaves.
+
+        Args:
+            draft: What stands in the line already.
+        """
         while True:
             try:
-                text: str = await self._session.prompt_async("> ", handle_sigint=False)
+                text: str = await self._session.prompt_async("> ", default=draft, handle_sigint=False)
             except KeyboardInterrupt:
+                draft = ""
                 continue
             except EOFError:
                 return None
+            draft = ""
             if text.strip():
                 return text
 
