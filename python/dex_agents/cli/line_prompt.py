@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from prompt_toolkit.application import Application
     from prompt_toolkit.key_binding import KeyBindings
 
-__all__ = ["MessagePrompt", "open_line_prompt"]
+__all__ = ["MessagePrompt", "build_message_keys", "open_line_prompt"]
 
 
 class MessagePrompt:
@@ -34,7 +34,7 @@ class MessagePrompt:
         # Made here, because what is typed is nobody else's business.
         os.close(os.open(history, os.O_WRONLY | os.O_CREAT | os.O_CLOEXEC, 0o600))
         self._session = open_line_prompt(
-            terminal, history=FileHistory(str(history)), key_bindings=_build_message_keys()
+            terminal, history=FileHistory(str(history)), key_bindings=build_message_keys()
         )
 
         def report(_application: Application[str]) -> None:
@@ -84,7 +84,8 @@ def open_line_prompt(terminal: Terminal, **more: Any) -> PromptSession[str]:
     )
 
 
-def _build_message_keys() -> KeyBindings:
+def build_message_keys() -> KeyBindings:
+    """Return the keys of a line that may go on with another line."""
     from prompt_toolkit.key_binding import KeyBindings
 
     keys = KeyBindings()

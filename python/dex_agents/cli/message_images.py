@@ -44,6 +44,11 @@ class MessageImages:
         """How many there are."""
         return len(self._images)
 
+    @property
+    def added(self) -> tuple[AgentImageReference, ...]:
+        """All of them, in order."""
+        return tuple(self._images)
+
     async def add(self, paths: Sequence[str | Path]) -> tuple[AgentImageReference, ...]:
         """Add the images of some files, all of them or none, and return them.
 

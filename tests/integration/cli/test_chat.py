@@ -225,6 +225,15 @@ def test_what_keeps_the_agent_from_opening_ends_the_prompt(console: Console) -> 
     assert terminal.expect_end() == 2
 
 
+def test_a_broken_configuration_is_told_before_anything_is_asked(console: Console) -> None:
+    console.agents.mkdir(parents=True)
+    console.config.write_text("model: demo\nmodle: demo\n")
+    terminal = console.open("chat")
+    terminal.expect("default.yaml:2: (?s:.*)unknown key 'modle'")
+    assert terminal.expect_end() == 2
+    assert "\x1b[?2004h" not in terminal.seen
+
+
 def test_no_color_leaves_out_colours(console: Console) -> None:
     terminal = console.open("chat", environment={"NO_COLOR": "1"})
     terminal.expect_prompt()
