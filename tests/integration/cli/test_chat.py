@@ -116,8 +116,8 @@ def test_questions_are_answered_by_number_and_by_words(console: Console) -> None
     terminal.expect("What shall it be called")
     terminal.expect("Answer:")
     terminal.type("Azure")
-    shown = terminal.expect("Azure(?s:.*)Azure")
-    assert "blue" in shown
+    # The line itself may be drawn more than once; the option that 2 stands for is in the result alone.
+    terminal.expect("blue(?s:.*)Azure")
 
 
 def test_ctrl_c_cancels_the_turn_and_the_command_in_it(console: Console) -> None:
