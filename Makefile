@@ -26,15 +26,17 @@ RELEASE_EXTENSION := $(VENV)/.extension-release
 EXTENSION_SOURCES := Cargo.toml Cargo.lock pyproject.toml \
 	$(shell find rust -name '*.rs' -not -path '*/fuzz/*' -o -name Cargo.toml -not -path '*/fuzz/*')
 
-COMPILE_REQUIREMENTS := $(BIN)/uv pip compile pyproject.toml --quiet --universal --generate-hashes \
+# A group without the package is what an environment of its own has.
+COMPILE_GROUP := $(BIN)/uv pip compile --quiet --universal --generate-hashes \
 	--no-emit-index-url --no-header --python-version 3.11
+COMPILE_REQUIREMENTS := $(COMPILE_GROUP) pyproject.toml
 
 # The tests run every optional room.
 EXTRAS := --extra anthropic --extra cli --extra openai --extra uvloop
 
 .PHONY: help
 help: ## List the targets
-	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  %-14s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  %-17s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
 # --- Setting up ---------------------------------------------------------------------------------
 
@@ -56,6 +58,8 @@ lock: $(TOOLS) ## Resolve the requirements again, with hashes
 	$(COMPILE_REQUIREMENTS) --upgrade --constraint requirements/tools.txt --group bench-tokens \
 		--output-file requirements/bench-tokens.txt
 	npm update --silent --package-lock-only --prefix requirements/npm
+	$(COMPILE_GROUP) --upgrade --group local-model --output-file requirements/local-model.txt
+	$(COMPILE_GROUP) --group local-model-weights --output-file requirements/local-model-weights.txt
 
 $(BIN)/python:
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || \
@@ -184,13 +188,38 @@ $(CARGO_FUZZ):
 
 # --- Shows and measurements ---------------------------------------------------------------------
 
-.PHONY: graph demo fleet bench-json bench-images bench-frames bench-tokens token-weights bench-native bench-turns bench-history bench-engine bench-start bench-rust
+.PHONY: graph demo demo-local-model fleet bench-json bench-images bench-frames bench-tokens token-weights bench-native bench-turns bench-history bench-engine bench-start bench-rust
 graph: $(EXTENSION) ## Draw docs/state-diagrams.md from the session's tables
 	@$(BIN)/python -c 'from dex_agents.session.state_diagrams import render_state_diagrams as draw; print(draw(), end="")' \
 		> docs/state-diagrams.md
 
 demo: $(EXTENSION) ## A support agent that survives the death of its Worker
 	@$(BIN)/python -m examples.support_desk.demo
+
+# Everything of the real model is in LOCAL_MODEL, which outlives `make clean`; the wheels go once they are joined.
+LOCAL_MODEL := .local-model
+LOCAL_MODEL_SERVER := $(LOCAL_MODEL)/venv/.installed
+LOCAL_MODEL_WEIGHTS := $(LOCAL_MODEL)/weights.gguf
+QUESTION := Where is my order A-1042?
+demo-local-model: $(EXTENSION) $(LOCAL_MODEL_SERVER) $(LOCAL_MODEL_WEIGHTS) ## A turn by a real small model (downloads 512 MB once)
+	@$(BIN)/python -m examples.local_model.demo --weights $(LOCAL_MODEL_WEIGHTS) \
+		--server-python $(LOCAL_MODEL)/venv/bin/python --question "$(QUESTION)"
+
+$(LOCAL_MODEL_SERVER): requirements/local-model.txt
+	@echo "demo-local-model: downloads the server, xllamacpp: a wheel of 34 MB, 102 MB in $(LOCAL_MODEL)/venv"
+	@$(PYTHON) -m venv $(LOCAL_MODEL)/venv
+	@$(LOCAL_MODEL)/venv/bin/python -m pip install --quiet --disable-pip-version-check --only-binary :all: \
+		--require-hashes -r requirements/local-model.txt
+	@touch $@
+
+$(LOCAL_MODEL_WEIGHTS): requirements/local-model-weights.txt | $(LOCAL_MODEL_SERVER)
+	@echo "demo-local-model: downloads the weights of Qwen2.5-Coder-0.5B-Instruct (Apache-2.0): six wheels of 478 MB," \
+		"491 MB in $@; 1 GB of space until they are joined"
+	@rm -rf $(LOCAL_MODEL)/parts
+	@$(LOCAL_MODEL)/venv/bin/python -m pip download --quiet --disable-pip-version-check --only-binary :all: --no-deps \
+		--no-cache-dir --require-hashes --dest $(LOCAL_MODEL)/parts -r requirements/local-model-weights.txt
+	@$(LOCAL_MODEL)/venv/bin/python -m examples.local_model.weights --parts $(LOCAL_MODEL)/parts $@
+	@rm -rf $(LOCAL_MODEL)/parts
 
 fleet: $(EXTENSION) ## 200 sessions shared by Workers that come and go
 	@$(BIN)/python -m examples.fleet

@@ -42,14 +42,22 @@ class ChildProcess:
         self._reading = asyncio.create_task(self._read())
 
     @classmethod
-    async def start(cls, name: str, module: str, *arguments: str) -> ChildProcess:
+    async def start(
+        cls, name: str, module: str, *arguments: str, python: str = sys.executable
+    ) -> ChildProcess:
         """Start `python -m module` and wait for its first announcement.
+
+        Args:
+            name: For messages.
+            module: What to run.
+            arguments: For the module.
+            python: The interpreter, of another environment for a child that needs other packages.
 
         Raises:
             ChildStartError: It ended, or announced nothing within 60 s; its own words are on stderr.
         """
         process = await asyncio.create_subprocess_exec(
-            sys.executable, "-m", module, *arguments, stdin=PIPE, stdout=PIPE
+            python, "-m", module, *arguments, stdin=PIPE, stdout=PIPE
         )
         child = cls(name, process)
         try:
@@ -99,9 +107,11 @@ class ChildProcess:
 
     @classmethod
     @contextlib.asynccontextmanager
-    async def running(cls, name: str, module: str, *arguments: str) -> AsyncIterator[ChildProcess]:
+    async def running(
+        cls, name: str, module: str, *arguments: str, python: str = sys.executable
+    ) -> AsyncIterator[ChildProcess]:
         """Start a child, and stop it when the block is left."""
-        child = await cls.start(name, module, *arguments)
+        child = await cls.start(name, module, *arguments, python=python)
         try:
             yield child
         finally:

@@ -21,6 +21,7 @@ __all__ = [
     "MAX_QUESTIONS",
     "MAX_QUESTION_BYTES",
     "MAX_QUESTION_OPTIONS",
+    "MAX_REQUEST_IMAGE_BYTES",
     "MAX_SESSION_SETTINGS_BYTES",
     "MAX_TASK_POLL_FAILURES",
     "MAX_TASK_REFERENCE_BYTES",
@@ -67,6 +68,9 @@ MAX_IMAGE_BYTES: Final = 3_750_000
 
 MAX_IMAGES_PER_MESSAGE: Final = 20
 """The images of one user message, and of one tool result."""
+
+MAX_REQUEST_IMAGE_BYTES: Final = 40_000_000
+"""The images of one model request together; of more, the oldest are named and not sent."""
 
 MAX_IMAGE_URI_LENGTH: Final = 1024
 """The `uri` of an image reference, in bytes as UTF-8."""

@@ -35,6 +35,7 @@ from dex_agents.limits import (
     MAX_IMAGE_BYTES,
     MAX_IMAGE_URI_LENGTH,
     MAX_IMAGES_PER_MESSAGE,
+    MAX_REQUEST_IMAGE_BYTES,
 )
 from dex_agents.media.contract import MediaStore
 from dex_agents.media.image_check import ImageCheck, check_image, check_images
@@ -50,6 +51,7 @@ from dex_agents.media.references import (
     verify_image_bytes,
 )
 from dex_agents.runner.contract import (
+    AcceptsImages,
     AgentFrameworkRunner,
     CompactsContext,
     ContextSummaryRequest,
@@ -149,7 +151,9 @@ __all__ = [
     "MAX_IMAGES_PER_MESSAGE",
     "MAX_IMAGE_BYTES",
     "MAX_IMAGE_URI_LENGTH",
+    "MAX_REQUEST_IMAGE_BYTES",
     "OUTCOME_UNKNOWN_TOOL_RESULT",
+    "AcceptsImages",
     "AgentEvent",
     "AgentEventWriter",
     "AgentFrameworkRunner",

@@ -25,6 +25,11 @@ __all__ = [
     "EARLIER_CONVERSATION_NOT_SHOWN",
     "EMPTY_TOOL_OUTPUT",
     "GO_ON",
+    "IMAGES_NOT_SEEN",
+    "IMAGES_NOT_TAKEN",
+    "IMAGE_OVER_REQUEST_LIMIT",
+    "IMAGE_REFUSED",
+    "IMAGE_UNREADABLE",
     "OUTCOME_UNKNOWN_TOOL_RESULT",
     "PLAN_MODE_NOTHING_ELSE",
     "PLAN_NOTE_ACTIVE",
@@ -35,6 +40,7 @@ __all__ = [
     "SESSION_CLOSED_NOTE",
     "TASK_OF_FUNCTION_TOOL",
     "TOOL_CALL_STEERED",
+    "TOOL_IMAGES_WITHOUT_STORE",
     "TURN_CANCELLED_NOTE",
     "UNREADABLE_MESSAGE",
     "WAIT_ENDED_BY_USER",
@@ -62,6 +68,7 @@ __all__ = [
     "context_summary_task",
     "context_window_overflow",
     "empty_answer_error",
+    "image_not_shown",
     "invalid_arguments",
     "invalid_questions",
     "invalid_todos",
@@ -85,10 +92,12 @@ __all__ = [
     "tool_call_rejected",
     "tool_call_stopped",
     "tool_cannot_be_called_now",
+    "tool_images_header",
     "tool_not_available",
     "tool_result_not_json",
     "transcript_answer",
     "transcript_call",
+    "transcript_images",
     "transcript_result",
     "transcript_user",
     "turn_budget_spent",
@@ -134,6 +143,18 @@ EMPTY_TOOL_OUTPUT: Final = "(The tool returned no text.)"
 UNREADABLE_MESSAGE: Final = "[A message here could not be read.]"
 
 EARLIER_CONVERSATION_NOT_SHOWN: Final = "[The conversation before this is not shown.]"
+
+IMAGE_UNREADABLE: Final = "it could not be read"
+
+IMAGE_OVER_REQUEST_LIMIT: Final = "later images fill the request"
+
+IMAGE_REFUSED: Final = "the provider refused the request with it"
+
+IMAGES_NOT_SEEN: Final = "this model sees no images"
+
+IMAGES_NOT_TAKEN: Final = "this agent takes no images"
+
+TOOL_IMAGES_WITHOUT_STORE: Final = "the tool returned images, and this agent has no media store"
 
 ARGUMENTS_NOT_AN_OBJECT: Final = "they are not a JSON object"
 
@@ -307,6 +328,16 @@ def model_declined(reason: str) -> str:
     return f"the model declined to answer: {reason}"
 
 
+def image_not_shown(mime_type: str, size_bytes: int, reason: str) -> str:
+    """What stands for an image that a request does not hold."""
+    return f"[An image is not shown ({mime_type}, {size_bytes} bytes): {reason}.]"
+
+
+def tool_images_header(tool_name: str) -> str:
+    """What precedes the images of a tool result where a provider takes none within it."""
+    return f"[Images of the result of {tool_name}:]"
+
+
 def context_summary_note(summary: str) -> str:
     """The first text of a model's input when a summary stands for the conversation before it."""
     return f"{CONTEXT_SUMMARY_NOTE_HEADER}\n{summary}"
@@ -324,6 +355,11 @@ def context_summary_task(transcript: str, earlier_summary: str | None) -> str:
 def transcript_user(text: str) -> str:
     """A user's text in a conversation to summarise."""
     return f"User: {text}"
+
+
+def transcript_images(count: int) -> str:
+    """Images of a message in a conversation to summarise, which holds none of them."""
+    return f"[{count} image(s) came with this]"
 
 
 def transcript_answer(text: str) -> str:

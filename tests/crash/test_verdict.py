@@ -55,7 +55,7 @@ def _snapshot(*calls: AgentToolCall, messages: tuple[AgentMessage, ...] = ()) ->
     return AgentSnapshot("s", "idle", 1, messages, calls, (), (), empty_agent_usage(), _NOW)
 
 
-def _message(role: Any, **fields: str) -> AgentMessage:
+def _message(role: Any, **fields: Any) -> AgentMessage:
     return AgentMessage(1, "turn-1", role, "{}", _NOW, **fields)
 
 

@@ -117,3 +117,11 @@ def test_a_viewer_that_comes_late_shows_everything_once() -> None:
         "events: Answer 2: one two three four",
         "events: closed",
     ]
+
+
+def test_images_of_messages_and_results_are_shown() -> None:
+    assert run_example("images") == [
+        "user: Like this? [image/png]",
+        "tool: a blue square [image/png]",
+        "assistant: I see 2 images.",
+    ]

@@ -15,7 +15,7 @@ from typing import Any, Final
 
 import msgspec
 
-from dex_agents import texts
+from dex_agents import AgentImageReference, InMemoryMediaStore, MediaStoreError, texts
 from dex_agents.builtin_loop import (
     AgentDefinition,
     BuiltinLoopAgentRunner,
@@ -38,6 +38,7 @@ from dex_agents.tools.builtin import BUILT_IN_TOOLS
 from dex_agents.wire.context import ContextSummary
 from dex_agents.wire.tool_calls import ToolCallStatus, ToolEffect
 from tests.property.chance import Chance
+from tests.sample_images import jpeg_image, png_image
 from tests.unit.builtin_loop.turns import Conversation
 
 __all__ = ["RandomSession", "Sent"]
@@ -71,6 +72,9 @@ _STATUSES: Final[tuple[ToolCallStatus, ...]] = (
     "not_run",
     "outcome_unknown",
 )
+
+
+_STORE: Final = InMemoryMediaStore()
 
 
 class _WireModel:
@@ -175,7 +179,9 @@ class RandomSession:
             plan_mode_enabled=True,
             planning_tool_choice="required",
             max_model_calls_per_turn=3,
+            media_store=_STORE,
         )
+        self._images: list[AgentImageReference] = []
         self._names = sorted(models)
         self._summary: ContextSummary | None = None
         self._conversation = Conversation(
@@ -184,13 +190,21 @@ class RandomSession:
 
     async def run(self) -> None:
         """Run some turns."""
+        elsewhere = InMemoryMediaStore()
+        self._images = [
+            await _STORE.put_image(png_image()),
+            await _STORE.put_image(jpeg_image()),
+            # One that is gone, and one that is of another store.
+            await elsewhere.put_image(png_image(b"gone")),
+            AgentImageReference("file:///x/sha256/" + "0" * 64, "image/png", "0" * 64, 9),
+        ]
         for _ in range(self._chance.randrange(1, 5)):
             await self._run_turn()
 
     async def _run_turn(self) -> None:
         chance, conversation = self._chance, self._conversation
         conversation.interaction_mode = "plan" if chance.random() < 0.15 else "default"
-        conversation.begin_turn(_text(chance))
+        conversation.begin_turn(_text(chance), self._choose_images())
         while True:
             conversation.session_settings = {"model": chance.choice(self._names)}
             if chance.random() < 0.1:
@@ -219,7 +233,7 @@ class RandomSession:
             turn = replace(turn, context_summary=self._summary)
             try:
                 outcome = await conversation.runner.run_model_step(turn)
-            except EmptyModelAnswerError:
+            except (EmptyModelAnswerError, MediaStoreError):
                 continue
             if attempt < 3 and self._chance.random() < 0.15:
                 continue  # The Worker died before the commit.
@@ -231,12 +245,20 @@ class RandomSession:
         chance = self._chance
         if chance.random() < 0.1:
             return  # Its Worker died; a record without an end is told as an unknown outcome.
+        status = chance.choice(_STATUSES)
         self._conversation.finish_call(
             tool_call_id,
             _text(chance),
-            status=chance.choice(_STATUSES),
+            status=status,
             error=chance.choice((None, _text(chance))),
+            images=self._choose_images() if status == "succeeded" else (),
         )
+
+    def _choose_images(self) -> tuple[AgentImageReference, ...]:
+        chance = self._chance
+        if chance.random() < 0.8:
+            return ()
+        return tuple(chance.choice(self._images) for _ in range(chance.randrange(1, 4)))
 
     def _cancel(self) -> None:
         conversation = self._conversation

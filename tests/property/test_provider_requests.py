@@ -9,6 +9,7 @@ from typing import Any, Final
 import pytest
 from hypothesis import settings
 
+from dex_agents import texts
 from dex_agents.testing import ModelApi
 from tests.property.chance import Chance
 from tests.property.random_sessions import RandomSession
@@ -67,5 +68,10 @@ _TELLING: Final = (
     '"required"',
     "cache_control",
     "They talked.",
+    '"input_image"',
+    '"image_url": {',
+    '"media_type"',
+    "Images of the result of",
+    texts.IMAGE_UNREADABLE,
     "\\ufffd",
 )

@@ -117,7 +117,9 @@ def _require_responses_rules(body: dict[str, Any]) -> None:
                 )
             case "function_call_output":
                 assert item["call_id"] == waiting.pop(0), "a result that is not the next one"
-                assert item["output"].strip()
+                read = [text.strip() for text in _texts(item["output"])]
+                assert read
+                assert all(read)
                 are_results = True
             case "reasoning":
                 assert "include" in body, "reasoning for a model that takes none"
@@ -156,7 +158,10 @@ def _require_chat_rules(body: dict[str, Any]) -> None:
                 for call in message.get("tool_calls", ())
             ]
             waiting = _require_calls("chat_completions", calls, taken)
-        assert message["content"] is None or message["content"].strip()
+        if message["content"] is not None:
+            said = [text.strip() for text in _texts(message["content"])]
+            assert said
+            assert all(said)
         before = role
     assert not waiting
 

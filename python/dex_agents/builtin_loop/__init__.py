@@ -12,7 +12,9 @@ from dex_agents.builtin_loop.continuation import (
     TurnContinuationContext,
 )
 from dex_agents.builtin_loop.contract import (
+    LimitsImages,
     ModelClient,
+    ModelImageLimits,
     ModelInputItem,
     ModelOutputItem,
     ModelRequest,
@@ -26,6 +28,7 @@ from dex_agents.builtin_loop.contract import (
 from dex_agents.builtin_loop.definition import AgentDefinition, InstructionContext
 from dex_agents.builtin_loop.flow import create_builtin_agent_session_flow
 from dex_agents.builtin_loop.function_tool import FunctionTool, function_tool
+from dex_agents.builtin_loop.function_tool_result import FunctionToolResult, function_tool_result
 from dex_agents.builtin_loop.runner import BuiltinLoopAgentRunner
 from dex_agents.builtin_loop.scripted_model import ScriptedModelClient, ScriptedModelReply, ScriptedToolCall
 from dex_agents.builtin_loop.tool_call_context import ToolCallContext
@@ -37,8 +40,11 @@ __all__ = [
     "BuiltinLoopAgentRunner",
     "ContinueTurn",
     "FunctionTool",
+    "FunctionToolResult",
     "InstructionContext",
+    "LimitsImages",
     "ModelClient",
+    "ModelImageLimits",
     "ModelInputItem",
     "ModelOutputItem",
     "ModelRequest",
@@ -58,4 +64,5 @@ __all__ = [
     "TurnContinuationContext",
     "create_builtin_agent_session_flow",
     "function_tool",
+    "function_tool_result",
 ]

@@ -30,7 +30,9 @@ from dex_agents.builtin_loop.token_estimate import (
     tokenizer_family_of,
 )
 from dex_agents.codecs.unicode_text import cut_to_bytes, replace_lone_surrogates
+from dex_agents.limits import ESTIMATED_IMAGE_INPUT_TOKENS
 from dex_agents.runner.contract import ContextSummaryRequest
+from dex_agents.wire.images import AgentImageReference
 from dex_agents.wire.messages import AgentMessage, FrameworkMessage
 from dex_agents.wire.usage import AgentUsage
 
@@ -125,7 +127,11 @@ def choose_cut(
         context_window_tokens: Input that a summary call may have; `None` for any.
     """
     family = _family_of(model)
-    sizes = [sum(estimate_text_tokens(text, family=family) for text in _lines(one)) for one in messages]
+    sizes = [
+        sum(estimate_text_tokens(text, family=family) for text in _lines(one))
+        + len(one.images) * ESTIMATED_IMAGE_INPUT_TOKENS
+        for one in messages
+    ]
     read = list(accumulate(sizes, initial=0))
     candidates = [index for index in _find_cuts(messages) if 0 < index < len(messages)]
     if not candidates:
@@ -174,15 +180,19 @@ def _find_cuts(messages: Sequence[AgentMessage | FrameworkMessage]) -> Iterator[
 
 def _lines(message: AgentMessage | FrameworkMessage) -> tuple[str, ...]:
     match decode_stored_item(message):
-        case StoredUserText(text=text):
-            return (texts.transcript_user(text),)
+        case StoredUserText(text=text, images=images):
+            return (texts.transcript_user(text), *_image_lines(images))
         case StoredModelOutput(text=text, tool_calls=calls):
             said = () if not text or not text.strip() else (texts.transcript_answer(text),)
             return (*said, *(texts.transcript_call(call.tool_name, call.arguments) for call in calls))
-        case StoredToolResult(tool_name=tool_name, output=output):
-            return (texts.transcript_result(tool_name, output),)
+        case StoredToolResult(tool_name=tool_name, output=output, images=images):
+            return (texts.transcript_result(tool_name, output), *_image_lines(images))
         case None:
             return ()
+
+
+def _image_lines(images: tuple[AgentImageReference, ...]) -> tuple[str, ...]:
+    return (texts.transcript_images(len(images)),) if images else ()
 
 
 def _shown_lines(message: AgentMessage | FrameworkMessage) -> Iterator[str]:

@@ -3,15 +3,19 @@
 A model client knows one provider's API and nothing of sessions; everything that it needs is in the request.
 """
 
-from typing import Any, Literal, Protocol
+from typing import Any, Literal, Protocol, runtime_checkable
 
 import msgspec
 
+from dex_agents import limits
 from dex_agents.runner.event_writer import AgentEventWriter
+from dex_agents.wire.images import AgentImageReference
 from dex_agents.wire.usage import AgentUsage
 
 __all__ = [
+    "LimitsImages",
     "ModelClient",
+    "ModelImageLimits",
     "ModelInputItem",
     "ModelOutputItem",
     "ModelRequest",
@@ -43,14 +47,16 @@ class ModelToolCall(msgspec.Struct, frozen=True):
     arguments: str
 
 
-class ModelUserTextItem(msgspec.Struct, frozen=True, tag="user_text", tag_field="type"):
+class ModelUserTextItem(msgspec.Struct, frozen=True, omit_defaults=True, tag="user_text", tag_field="type"):
     """Text of the user's side of the conversation.
 
     Attributes:
         text: Not blank.
+        images: What is shown with it, after the text; their bytes are in `ModelRequest.image_data`.
     """
 
     text: str
+    images: tuple[AgentImageReference, ...] = ()
 
 
 class ModelOutputItem(msgspec.Struct, frozen=True, tag="model_output", tag_field="type"):
@@ -70,18 +76,22 @@ class ModelOutputItem(msgspec.Struct, frozen=True, tag="model_output", tag_field
     item: str | None = None
 
 
-class ModelToolResultItem(msgspec.Struct, frozen=True, tag="tool_result", tag_field="type"):
+class ModelToolResultItem(
+    msgspec.Struct, frozen=True, omit_defaults=True, tag="tool_result", tag_field="type"
+):
     """The result of one call of the output item before it.
 
     Attributes:
         model_call_id: The call's ID as the model gave it.
         tool_name: The tool.
         output: What the model reads; not blank.
+        images: What is shown with it, after the output; their bytes are in `ModelRequest.image_data`.
     """
 
     model_call_id: str
     tool_name: str
     output: str
+    images: tuple[AgentImageReference, ...] = ()
 
 
 ModelInputItem = ModelUserTextItem | ModelOutputItem | ModelToolResultItem
@@ -115,12 +125,15 @@ class ModelRequest(msgspec.Struct, frozen=True):
         tools: What the model may ask for. Empty in the call that must end a turn, even when `items` holds
             calls.
         tool_choice: `required` when the model has to call one of `tools`; `auto` whenever there are none.
+        image_data: The bytes of every image of `items`, by SHA-256. An image that is not sent is no image of
+            an item: its text names it instead.
     """
 
     instructions: str
     items: tuple[ModelInputItem, ...]
     tools: tuple[ModelTool, ...] = ()
     tool_choice: ToolChoice = "auto"
+    image_data: dict[str, bytes] = {}
 
 
 class ModelResponse(msgspec.Struct, frozen=True, kw_only=True):
@@ -154,6 +167,28 @@ class ModelResponse(msgspec.Struct, frozen=True, kw_only=True):
     request_model: str | None = None
     response_model: str | None = None
     response_id: str | None = None
+
+
+class ModelImageLimits(msgspec.Struct, frozen=True):
+    """What a provider takes of images in one request.
+
+    Attributes:
+        max_images: How many.
+        max_bytes: How long they may be together, before they are spelled as base64.
+    """
+
+    max_images: int = 100
+    max_bytes: int = limits.MAX_REQUEST_IMAGE_BYTES
+
+
+@runtime_checkable
+class LimitsImages(Protocol):
+    """A model client that says how many images it sends; any other gets `ModelImageLimits()`."""
+
+    @property
+    def image_limits(self) -> ModelImageLimits:
+        """Of more, the oldest are named and not sent."""
+        ...
 
 
 class ModelClient(Protocol):

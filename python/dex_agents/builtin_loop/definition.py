@@ -12,6 +12,7 @@ from dex_agents.builtin_loop.contract import ModelClient, ToolChoice
 from dex_agents.builtin_loop.function_tool import FunctionTool
 from dex_agents.errors import InvalidInputError, ToolDeclarationError
 from dex_agents.limits import TOOL_LISTING_SECONDS
+from dex_agents.media.contract import MediaStore
 from dex_agents.session.compaction import CompactionPolicy
 from dex_agents.session.options import AgentSessionOptions
 from dex_agents.session.spend import SpendLimiter
@@ -70,6 +71,7 @@ class AgentDefinition:
             is not sent to another, so a session may change its model between calls and come back.
         compaction: Keeps the model's input below its context window; `None` never shortens it.
         spend_limiter: Asked before each model call and told after it; `None` counts nothing.
+        media_store: Keeps the images of messages and of tool results; `None` takes no images.
         decide_turn_continuation: Says at the end of each iteration whether the turn ends or goes on; see
             `continuation`.
     """
@@ -92,6 +94,7 @@ class AgentDefinition:
     decide_turn_continuation: TurnContinuationHook | None = None
     compaction: CompactionPolicy | None = None
     spend_limiter: SpendLimiter | None = None
+    media_store: MediaStore | None = None
 
     def __post_init__(self) -> None:
         """Check every field and keep copies of the collections.
@@ -125,6 +128,8 @@ def _require_valid(definition: AgentDefinition) -> None:
         raise InvalidInputError(
             "default_tool_effect", f"{definition.default_tool_effect!r} is no tool effect"
         )
+    if definition.media_store is not None and not isinstance(cast("Any", definition.media_store), MediaStore):
+        raise InvalidInputError("media_store", "must have put_image and get_image")
     for hook in ("resolve_model", "decide_turn_continuation"):
         if getattr(definition, hook) is not None and not callable(getattr(definition, hook)):
             raise InvalidInputError(hook, "must be a function")

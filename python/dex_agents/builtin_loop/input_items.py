@@ -33,6 +33,7 @@ from dex_agents.builtin_loop.stored_items import (
 from dex_agents.builtin_loop.tool_arguments import replayable_arguments
 from dex_agents.codecs.unicode_text import replace_lone_surrogates
 from dex_agents.tools.results import describe_tool_result
+from dex_agents.wire.images import AgentImageReference
 from dex_agents.wire.messages import AgentMessage, FrameworkMessage
 from dex_agents.wire.tool_calls import AgentToolCall
 
@@ -75,15 +76,15 @@ def build_input_items(
     open_slots: dict[str, deque[int]] = {}
     for message in messages:
         match decode_stored_item(message):
-            case StoredUserText(text=text):
-                items.append(ModelUserTextItem(text if text.strip() else texts.UNREADABLE_MESSAGE))
+            case StoredUserText(text=text, images=images):
+                items.append(ModelUserTextItem(text if text.strip() else texts.UNREADABLE_MESSAGE, images))
             case StoredModelOutput() as output:
                 # A model that repeats an ID means its latest call: the earlier one takes no more results.
                 open_slots.update(_add_output(items, output, recorded, target=(provider, api)))
             case StoredToolResult() as result:
                 slots = open_slots.get(result.tool_call_id)
                 if slots:
-                    _fill_slot(items, slots.popleft(), result.output)
+                    _fill_slot(items, slots.popleft(), result)
             case None:
                 pass
     if summary is not None:
@@ -93,13 +94,16 @@ def build_input_items(
     return tuple(items)
 
 
-def build_user_text_message(text: str, *, is_note: bool = False) -> FrameworkMessage:
-    """Return a user's text, or the session's own note, as a message to store."""
+def build_user_text_message(
+    text: str, *, is_note: bool = False, images: tuple[AgentImageReference, ...] = ()
+) -> FrameworkMessage:
+    """Return a user's text with its images, or the session's own note, as a message to store."""
     healed = replace_lone_surrogates(text)
     return FrameworkMessage(
         role="note" if is_note else "user",
-        framework_item=encode_stored_item(StoredUserText(healed)),
+        framework_item=encode_stored_item(StoredUserText(healed, images)),
         text=healed,
+        images=images,
     )
 
 
@@ -112,10 +116,12 @@ def build_model_output_message(output: StoredModelOutput) -> FrameworkMessage:
     )
 
 
-def build_tool_result_message(call: StoredToolCall, output: str) -> FrameworkMessage:
+def build_tool_result_message(
+    call: StoredToolCall, output: str, images: tuple[AgentImageReference, ...] = ()
+) -> FrameworkMessage:
     """Return the result of a call as a message to store."""
     healed = replace_lone_surrogates(output)
-    item = StoredToolResult(tool_call_id=call.tool_call_id, tool_name=call.tool_name, output=healed)
+    item = StoredToolResult(call.tool_call_id, call.tool_name, healed, images)
     return FrameworkMessage(
         role="tool",
         framework_item=encode_stored_item(item),
@@ -123,6 +129,7 @@ def build_tool_result_message(call: StoredToolCall, output: str) -> FrameworkMes
         tool_name=call.tool_name,
         tool_arguments=call.arguments,
         tool_output=healed,
+        images=images,
     )
 
 
@@ -173,16 +180,17 @@ def _add_output(
                 output=_sendable_output(
                     texts.OUTCOME_UNKNOWN_TOOL_RESULT if record is None else describe_tool_result(record)
                 ),
+                images=() if record is None else record.images,
             )
         )
     return slots
 
 
-def _fill_slot(items: list[ModelInputItem], slot: int, output: str) -> None:
+def _fill_slot(items: list[ModelInputItem], slot: int, result: StoredToolResult) -> None:
     reserved = items[slot]
     if isinstance(reserved, ModelToolResultItem):
         items[slot] = ModelToolResultItem(
-            reserved.model_call_id, reserved.tool_name, _sendable_output(output)
+            reserved.model_call_id, reserved.tool_name, _sendable_output(result.output), result.images
         )
 
 

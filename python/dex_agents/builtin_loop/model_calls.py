@@ -5,14 +5,16 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, Final, cast
 
+from dex_agents import texts
 from dex_agents.builtin_loop.contract import ModelClient, ModelRequest, ModelResponse
 from dex_agents.builtin_loop.definition import (
     AgentDefinition,
     InstructionContext,
     find_model_client_problem,
 )
+from dex_agents.builtin_loop.request_images import has_images, hide_images
 from dex_agents.codecs.unicode_text import replace_lone_surrogates
-from dex_agents.errors import RunnerContractError
+from dex_agents.errors import ModelCallRefusedError, RunnerContractError
 from dex_agents.runner.event_writer import AgentEventWriter
 from dex_agents.runner.outcomes import ModelCallMetadata
 from dex_agents.runner.turn_context import AgentTurnContext
@@ -22,8 +24,16 @@ __all__ = [
     "build_instructions",
     "describe_model_call",
     "generate_response",
+    "generate_with_images",
     "resolve_model",
 ]
+
+
+_REFUSED_FOR_CONTENT: Final = frozenset({400, 404, 413, 415, 422})
+"""HTTP statuses of a request that is refused for what it holds.
+
+Routers answer 404 when no server of the model takes images.
+"""
 
 
 class _SilentEvents:
@@ -90,6 +100,32 @@ async def generate_response(
             f"{type(model).__name__}.generate returned a {type(response).__name__}, not a ModelResponse"
         )
     return response
+
+
+async def generate_with_images(
+    model: ModelClient, request: ModelRequest, events: AgentEventWriter
+) -> tuple[ModelRequest, ModelResponse]:
+    """Make the call, without the images if the provider refuses them.
+
+    A model that sees nothing, or one bad image, would else refuse every later call of the session as well. A
+    refused request was not answered and is not paid, so at most one answer is.
+
+    Returns:
+        The request that was answered, and the answer.
+
+    Raises:
+        ModelCallRefusedError: The provider refuses the request without images too, or not for what it holds.
+    """
+    try:
+        return request, await generate_response(model, request, events)
+    except ModelCallRefusedError as refusal:
+        if refusal.status not in _REFUSED_FOR_CONTENT or not has_images(request):
+            raise
+        without = hide_images(request, texts.IMAGE_REFUSED)
+        try:
+            return without, await generate_response(model, without, events)
+        except ModelCallRefusedError:
+            raise refusal from None
 
 
 def describe_model_call(model: ModelClient, response: ModelResponse) -> ModelCallMetadata:

@@ -31,6 +31,7 @@ from dex_agents.builtin_loop.contract import (
 from dex_agents.builtin_loop.definition import (
     AgentDefinition,
 )
+from dex_agents.builtin_loop.function_tool_result import FunctionToolResult
 from dex_agents.builtin_loop.input_items import (
     build_input_items,
     build_model_output_message,
@@ -43,9 +44,11 @@ from dex_agents.builtin_loop.model_calls import (
     build_instructions,
     describe_model_call,
     generate_response,
+    generate_with_images,
     resolve_model,
 )
 from dex_agents.builtin_loop.offered_tools import NO_TOOLS, AgentTools, OfferedTools
+from dex_agents.builtin_loop.request_images import limit_images, load_request_images
 from dex_agents.builtin_loop.run_state import RunState, decode_run_state, encode_run_state
 from dex_agents.builtin_loop.stored_calls import build_stored_calls
 from dex_agents.builtin_loop.stored_items import StoredModelOutput, StoredToolCall, build_native_item
@@ -60,6 +63,7 @@ from dex_agents.errors import (
     ToolExecutionError,
     ToolOutcomeUnknownError,
 )
+from dex_agents.media.references import validate_image_references
 from dex_agents.runner.contract import ContextSummaryRequest
 from dex_agents.runner.outcomes import (
     AgentTurnOutcome,
@@ -77,6 +81,7 @@ from dex_agents.runner.turn_context import AgentTurnContext, DeferredToolExecuti
 from dex_agents.tool_sources.router import build_missing_tool_error
 from dex_agents.tools.plan_note import build_plan_note
 from dex_agents.tools.results import describe_tool_result
+from dex_agents.wire.images import AgentImageReference
 from dex_agents.wire.messages import AgentMessage, FrameworkMessage
 from dex_agents.wire.tool_calls import AgentToolCall
 from dex_agents.wire.usage import AgentUsage, empty_agent_usage
@@ -134,9 +139,13 @@ class BuiltinLoopAgentRunner:
                 results = (*results, build_user_text_message(decision.message))
             model = resolve_model(self._definition, turn.session_settings)
             offered = await self._offer_tools(turn, state)
-            request = self._build_request(turn, model, results, offered)
+            request = await load_request_images(
+                self._build_request(turn, model, results, offered),
+                self._definition.media_store,
+                is_last_attempt=turn.attempt >= limits.MAX_MODEL_CALL_ATTEMPTS,
+            )
             try:
-                response = await generate_response(model, request, turn.events)
+                request, response = await generate_with_images(model, request, turn.events)
             except ModelCallRefusedError as refusal:
                 return TurnCompleted(
                     new_messages=results,
@@ -163,8 +172,9 @@ class BuiltinLoopAgentRunner:
             call: The call as committed.
 
         Raises:
-            ToolExecutionError: The tool is gone, the arguments do not fit, the tool said so, or its result
-                cannot be written as JSON. Recorded `failed`, not retried.
+            ToolExecutionError: The tool is gone, the arguments do not fit, the tool said so, its result
+                cannot be written as JSON, or it has images and the agent no media store. Recorded `failed`,
+                not retried.
             ToolOutcomeUnknownError: The tool said so, or is gone although it may have changed something.
 
         Durability:
@@ -186,7 +196,12 @@ class BuiltinLoopAgentRunner:
             return value
         if isinstance(value, ToolTaskStarted):
             raise ToolOutcomeUnknownError(texts.TASK_OF_FUNCTION_TOOL)
-        return ToolExecutionResult(encode_tool_output(value, ensure_ascii=self._definition.tool_output_ascii))
+        result = value if isinstance(value, FunctionToolResult) else FunctionToolResult(value)
+        if result.images and self._definition.media_store is None:
+            raise ToolExecutionError(texts.TOOL_IMAGES_WITHOUT_STORE)
+        validate_image_references(result.images)
+        output = encode_tool_output(result.output, ensure_ascii=self._definition.tool_output_ascii)
+        return ToolExecutionResult(output, result.images)
 
     async def poll_tool_task(self, call: DeferredToolExecution) -> ToolOutcome:
         """Poll a task at the source that started it; see `PollsToolTasks.poll_tool_task`.
@@ -271,6 +286,17 @@ class BuiltinLoopAgentRunner:
     def build_user_message(self, text: str) -> FrameworkMessage:
         """Return a user's text as a message to store; pure."""
         return build_user_text_message(text)
+
+    @property
+    def accepts_images(self) -> bool:
+        """See `AcceptsImages`."""
+        return self._definition.media_store is not None
+
+    def build_user_message_with_images(
+        self, text: str, images: tuple[AgentImageReference, ...]
+    ) -> FrameworkMessage:
+        """Return a user's text and images as a message to store; pure."""
+        return build_user_text_message(text, images=images)
 
     def build_unfinished_turn_messages(
         self, turn_messages: Sequence[FrameworkMessage], open_calls: Sequence[AgentToolCall], note: str
@@ -409,7 +435,7 @@ class BuiltinLoopAgentRunner:
         results: Sequence[FrameworkMessage],
         offered: OfferedTools,
     ) -> ModelRequest:
-        return ModelRequest(
+        request = ModelRequest(
             instructions=build_instructions(self._definition, turn),
             items=build_input_items(
                 [*_with_plan_note(turn), *results],
@@ -421,6 +447,7 @@ class BuiltinLoopAgentRunner:
             tools=offered.model_tools,
             tool_choice=offered.tool_choice,
         )
+        return limit_images(request, model)
 
     def _build_result_messages(self, turn: AgentTurnContext) -> tuple[FrameworkMessage, ...]:
         turn_messages = [message for message in turn.messages if message.turn_id == turn.turn_id]
@@ -471,5 +498,6 @@ def _stored_call_of(call: AgentToolCall) -> StoredToolCall:
 
 
 def _build_result_message(call: StoredToolCall, record: AgentToolCall | None) -> FrameworkMessage:
-    output = texts.OUTCOME_UNKNOWN_TOOL_RESULT if record is None else describe_tool_result(record)
-    return build_tool_result_message(call, output)
+    if record is None:
+        return build_tool_result_message(call, texts.OUTCOME_UNKNOWN_TOOL_RESULT)
+    return build_tool_result_message(call, describe_tool_result(record), record.images)

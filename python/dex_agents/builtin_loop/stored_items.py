@@ -10,9 +10,10 @@ from typing import Any, Final
 import msgspec
 
 from dex_agents import texts
-from dex_agents.builtin_loop.json_values import heal_json_value
+from dex_agents.builtin_loop.json_values import heal_json_value, is_json_object
 from dex_agents.codecs.unicode_text import replace_lone_surrogates
 from dex_agents.errors import RunnerContractError
+from dex_agents.wire.images import AgentImageReference
 from dex_agents.wire.messages import AgentMessage, FrameworkMessage
 
 __all__ = [
@@ -43,10 +44,16 @@ class StoredToolCall(msgspec.Struct, frozen=True):
     arguments: str
 
 
-class StoredUserText(msgspec.Struct, frozen=True, tag="user_text", tag_field="type"):
-    """Text of the user's side."""
+class StoredUserText(msgspec.Struct, frozen=True, omit_defaults=True, tag="user_text", tag_field="type"):
+    """Text of the user's side.
+
+    Attributes:
+        text: The text.
+        images: What is shown with it.
+    """
 
     text: str
+    images: tuple[AgentImageReference, ...] = ()
 
 
 class StoredModelOutput(msgspec.Struct, frozen=True, tag="model_output", tag_field="type"):
@@ -67,18 +74,20 @@ class StoredModelOutput(msgspec.Struct, frozen=True, tag="model_output", tag_fie
     tool_calls: tuple[StoredToolCall, ...] = ()
 
 
-class StoredToolResult(msgspec.Struct, frozen=True, tag="tool_result", tag_field="type"):
+class StoredToolResult(msgspec.Struct, frozen=True, omit_defaults=True, tag="tool_result", tag_field="type"):
     """The result of a call.
 
     Attributes:
         tool_call_id: The call.
         tool_name: The tool.
         output: What the model reads.
+        images: What is shown with it.
     """
 
     tool_call_id: str
     tool_name: str
     output: str
+    images: tuple[AgentImageReference, ...] = ()
 
 
 StoredItem = StoredUserText | StoredModelOutput | StoredToolResult
@@ -122,11 +131,13 @@ def decode_stored_item(message: AgentMessage | FrameworkMessage) -> StoredItem |
         return _DECODER.decode(message.framework_item)
     except (msgspec.MsgspecError, UnicodeEncodeError, RecursionError):
         healed = _heal_json_text(message.framework_item)
-    if healed is not None:
-        try:
-            return _DECODER.decode(healed)
-        except (msgspec.MsgspecError, RecursionError):
-            pass
+    # Images that cannot be read must not take the text along.
+    for candidate in (healed, healed and _without_images(healed)):
+        if candidate is not None:
+            try:
+                return _DECODER.decode(candidate)
+            except (msgspec.MsgspecError, RecursionError):
+                pass
     return _item_from_display_fields(message)
 
 
@@ -136,6 +147,13 @@ def _heal_json_text(text: str) -> bytes | None:
         return _ENCODER.encode(heal_json_value(value))
     except (ValueError, OverflowError, RecursionError):
         return None
+
+
+def _without_images(text: bytes) -> bytes | None:
+    value: Any = json.loads(text)
+    if not is_json_object(value) or "images" not in value:
+        return None
+    return _ENCODER.encode({key: part for key, part in value.items() if key != "images"})
 
 
 def _item_from_display_fields(message: AgentMessage | FrameworkMessage) -> StoredItem | None:

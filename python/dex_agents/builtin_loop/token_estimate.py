@@ -148,7 +148,7 @@ def estimate_input_tokens(
     Args:
         request: As it will be given to the model client.
         family: Whose tokenizer reads it.
-        images: How many images are sent with it, `limits.ESTIMATED_IMAGE_INPUT_TOKENS` each.
+        images: How many are sent beside those of its items, `limits.ESTIMATED_IMAGE_INPUT_TOKENS` each.
         anchor: Of an earlier request of the same session. One of another family is not used.
 
     Raises:
@@ -172,7 +172,7 @@ def build_input_token_anchor(
         request: The request as it was answered.
         input_tokens: `ModelResponse.usage.input_tokens` of the answer; zero when the provider reports none.
         family: As in the estimates that will start from it.
-        images: How many images were sent with it.
+        images: How many were sent beside those of its items.
 
     Raises:
         ValueError: `images` is below zero, or there is no such `family`.
@@ -203,20 +203,21 @@ def _estimate_request(request: ModelRequest, family: TokenizerFamily, images: in
 def _add_item_texts(texts: list[str], item: ModelInputItem) -> tuple[int, int]:
     """Add what the model reads of an item, and return how many calls and images are in it."""
     match item:
-        case ModelUserTextItem(text=text):
+        case ModelUserTextItem(text=text, images=images):
             texts.append(text)
-        case ModelToolResultItem(tool_name=tool_name, output=output):
+            return 0, len(images)
+        case ModelToolResultItem(tool_name=tool_name, output=output, images=images):
             texts += (tool_name, output)
+            return 0, len(images)
         case ModelOutputItem(item=str(native), tool_calls=calls):
-            native_text, images = _IMAGE_IN_JSON.subn('""', native)
+            native_text, found = _IMAGE_IN_JSON.subn('""', native)
             texts.append(native_text)
-            return len(calls), images
+            return len(calls), found
         case ModelOutputItem(text=text, tool_calls=calls):
             texts.append(text)
             for call in calls:
                 texts += (call.tool_name, call.arguments)
             return len(calls), 0
-    return 0, 0
 
 
 def _add_tool_texts(texts: list[str], tool: ModelTool) -> None:

@@ -19,6 +19,7 @@ from dex_agents.cli.demo_model import build_demo_model
 from dex_agents.cli.file_tools import FindWorkspace, build_file_tools
 from dex_agents.cli.workspace import Workspace
 from dex_agents.errors import InvalidInputError, ToolExecutionError
+from dex_agents.media.contract import MediaStore
 from dex_agents.session.client import AgentSessionClient
 from dex_agents.session.flow import AgentSessionFlow
 
@@ -61,11 +62,14 @@ class SessionFolders:
         return folder
 
 
-def build_flow(config: AgentConfig, find_workspace: FindWorkspace | None = None) -> AgentSessionFlow:
+def build_flow(
+    config: AgentConfig, media_store: MediaStore, find_workspace: FindWorkspace | None = None
+) -> AgentSessionFlow:
     """Make the Flow.
 
     Args:
         config: What the agent is.
+        media_store: Keeps the images of its sessions.
         find_workspace: For the tools; a client that runs no tool needs none.
     """
     models: dict[str, ModelClient] = {}
@@ -85,6 +89,7 @@ def build_flow(config: AgentConfig, find_workspace: FindWorkspace | None = None)
         built_in_tools=("ask_user", "write_todos"),
         max_model_calls_per_turn=config.max_model_calls,
         tool_output_ascii=False,
+        media_store=media_store,
     )
     return create_builtin_agent_session_flow(definition, FLOW_TYPE)
 

@@ -33,6 +33,7 @@ class AgentFiles:
         start_lock: Held by whoever starts the host.
         host_log: What the host last had to say.
         history: What was typed at the prompt.
+        images: The folder of the images that its sessions hold.
         socket_folder: Where the host and its engine listen.
     """
 
@@ -42,6 +43,7 @@ class AgentFiles:
     start_lock: Path
     host_log: Path
     history: Path
+    images: Path
     socket_folder: Path
 
     @classmethod
@@ -76,6 +78,7 @@ class AgentFiles:
             start_lock=stem.with_suffix(".start.lock"),
             host_log=stem.with_suffix(".log"),
             history=stem.with_suffix(".history"),
+            images=stem.with_suffix(".images"),
             socket_folder=_locate_sockets(stem),
         )
 

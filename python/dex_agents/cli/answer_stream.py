@@ -17,6 +17,8 @@ if TYPE_CHECKING:
 __all__ = ["AnswerStream", "MarkdownAnswer", "PlainAnswer", "find_finished_blocks", "open_answer_stream"]
 
 _REFRESH_SECONDS: Final = 0.06
+_LINES_BELOW: Final = 4
+"""Of the screen, for the line in which the person types meanwhile."""
 
 
 class AnswerStream(Protocol):
@@ -33,7 +35,7 @@ class AnswerStream(Protocol):
 
 def open_answer_stream(terminal: Terminal) -> AnswerStream:
     """Return the stream that fits the terminal."""
-    return MarkdownAnswer(terminal.data_console) if terminal.draws_answers else PlainAnswer()
+    return MarkdownAnswer(terminal) if terminal.draws_answers else PlainAnswer()
 
 
 class PlainAnswer:
@@ -59,8 +61,9 @@ class PlainAnswer:
 class MarkdownAnswer:
     """Draws Markdown: finished blocks for good, the block that is being written again and again."""
 
-    def __init__(self, console: Console) -> None:
-        self._console = console
+    def __init__(self, terminal: Terminal) -> None:
+        self._terminal = terminal
+        self._console = terminal.data_console
         self._text = ""
         self._live: Live | None = None
         self._drawn_at = 0.0
@@ -73,26 +76,38 @@ class MarkdownAnswer:
         finished = find_finished_blocks(self._text)
         if finished:
             self._stop()
-            self._console.print(_as_markdown(self._text[:finished]))
+            self._terminal.draw_data(_as_markdown(self._text[:finished]))
             self._text = self._text[finished:]
-        if self._live is None:
+        typing = self._terminal.typing
+        if self._live is None and typing is None:
             self._live = Live(console=self._console, auto_refresh=False, transient=True)
             self._live.start()
         if finished or time.monotonic() - self._drawn_at >= _REFRESH_SECONDS:
-            self._live.update(_LastLines(_as_markdown(self._text)), refresh=True)
+            unfinished = _LastLines(_as_markdown(self._text))
+            if self._live is not None:
+                self._live.update(unfinished, refresh=True)
+            elif typing is not None:
+                typing.preview(self._render(unfinished))
             self._drawn_at = time.monotonic()
 
     def end(self) -> None:
         """See `AnswerStream.end`."""
         self._stop()
         if self._text.strip():
-            self._console.print(_as_markdown(self._text))
+            self._terminal.draw_data(_as_markdown(self._text))
         self._text = ""
+
+    def _render(self, unfinished: _LastLines) -> str:
+        with self._console.capture() as captured:
+            self._console.print(unfinished)
+        return captured.get()
 
     def _stop(self) -> None:
         if self._live is not None:
             self._live.stop()
             self._live = None
+        if self._terminal.typing is not None:
+            self._terminal.typing.preview("")
 
 
 def find_finished_blocks(text: str) -> int:
@@ -147,7 +162,7 @@ class _LastLines:
         from rich.segment import Segment
 
         lines = console.render_lines(self._inner, options, pad=False)
-        for index, line in enumerate(lines[-max(1, console.height - 2) :]):
+        for index, line in enumerate(lines[-max(1, console.height - _LINES_BELOW) :]):
             if index:
                 yield Segment.line()
             yield from line

@@ -116,6 +116,7 @@ def run(
     resume: Annotated[str | None, Parameter(name=("--resume", "-r"))] = None,
     model: Annotated[str | None, Parameter(name=("--model", "-m"))] = None,
     folder: Path | None = None,
+    image: Annotated[list[Path] | None, Parameter(name=("--image", "-i"), negative=())] = None,
     yes: Annotated[bool, Parameter(name=("--yes", "-y"), negative=())] = False,
     wait: Switch = False,
     as_json: Annotated[bool, Parameter(name="--json", negative=())] = False,
@@ -131,6 +132,7 @@ def run(
         resume: Send it to this session; by default a new one.
         model: demo, openai/NAME, anthropic/NAME or openai-compatible/NAME@URL; by default the configured one.
         folder: Where the tools of a new session work; by default the present folder.
+        image: An image file to show with the message; give it again for each further one.
         yes: Approve every tool call without asking.
         wait: Wait until another terminal has decided what the turn waits on.
         as_json: Write each event as a line of JSON, and a result as the last line.
@@ -140,7 +142,14 @@ def run(
 
     files, config = _load(choice)
     options = ChatOptions(
-        session_id=resume, model=model, folder=folder, plain=choice.plain, yes=yes, json=as_json, waits=wait
+        session_id=resume,
+        model=model,
+        folder=folder,
+        plain=choice.plain,
+        images=tuple(image or ()),
+        yes=yes,
+        json=as_json,
+        waits=wait,
     )
     text = sys.stdin.read() if message == "-" else message
     return asyncio.run(run_message(files, config, options, text))

@@ -8,7 +8,7 @@ import json
 import secrets
 import signal
 import sys
-from collections.abc import AsyncGenerator, Callable
+from collections.abc import AsyncGenerator, Callable, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from importlib import import_module
@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Any, Final
 from dex_agents.cli.agent_files import DEFAULT_AGENT, AgentFiles
 from dex_agents.cli.config import DEMO_MODEL, AgentConfig, find_key_variable, find_model_name_problem
 from dex_agents.cli.exit_status import CANCELLED, DONE, FAILED, WAITS
+from dex_agents.cli.message_lines import LineRefusedError, MessageLines
 from dex_agents.cli.task_endings import end_tasks
 from dex_agents.cli.terminal import Terminal
 from dex_agents.cli.wishes import LeaveSession
@@ -26,6 +27,8 @@ from dex_agents.errors import InvalidInputError, SessionClosedError
 if TYPE_CHECKING:
     from dex_agents.cli.opened_agent import OpenedAgent
     from dex_agents.cli.turn_follower import FollowedTurn
+    from dex_agents.cli.typed_lines import TypedLines
+    from dex_agents.wire.messages import AgentUserMessage
 
 __all__ = ["ChatOptions", "chat", "run_message"]
 
@@ -48,6 +51,7 @@ class ChatOptions:
         model: In place of the configured one, from now on in this session.
         folder: Where tools of a new session work.
         plain: Draw and style nothing.
+        images: Image files to show with the message of `run_message`.
         yes: Approve every call without asking.
         json: Write events as JSON.
         waits: Wait for somebody else to decide where nobody can be asked here.
@@ -57,6 +61,7 @@ class ChatOptions:
     model: str | None = None
     folder: Path | None = None
     plain: bool = False
+    images: tuple[Path, ...] = ()
     yes: bool = False
     json: bool = False
     waits: bool = False
@@ -77,16 +82,20 @@ async def chat(files: AgentFiles, config: AgentConfig, options: ChatOptions) -> 
 
     talk = _Talk(files, config, options, terminal)
     terminal.say(f"dex-agents {files.name}: {options.model or config.model}, in {talk.folder}", "heading")
-    terminal.say("Ctrl-C cancels a turn, Ctrl-D leaves, Esc Enter begins a line.", "quiet")
+    terminal.say(
+        "Ctrl-C cancels a turn, Ctrl-D leaves, Esc Enter begins a line.",
+        "quiet",
+    )
     status = DONE
     async with talk.opening() as begin_opening:
         prompt = MessagePrompt(terminal, files.history, on_shown=begin_opening)
+        talk.take_typing()
         talk.report_failure_to(prompt.fail)
         with contextlib.suppress(LeaveSession):
             if options.session_id is not None:
                 status = await talk.resume()
-            while (text := await prompt.read()) is not None:
-                status = await talk.send(text)
+            while (text := talk.take_typed_line() or await prompt.read(talk.take_draft())) is not None:
+                status = await talk.take_line(text, status)
     talk.say_how_to_resume()
     return status
 
@@ -104,7 +113,7 @@ async def run_message(files: AgentFiles, config: AgentConfig, options: ChatOptio
     async with talk.opening():
         status = CANCELLED
         with contextlib.suppress(LeaveSession):
-            status = await talk.send(message)
+            status = await talk.send_text(message, options.images)
     if options.json:
         return status
     talk.say_how_to_resume()
@@ -122,7 +131,7 @@ async def _chat_with_pipe(
                 status = await talk.resume()
             while line := await asyncio.to_thread(sys.stdin.readline):
                 if line.strip():
-                    status = await talk.send(line.rstrip("\n"))
+                    status = await talk.send_text(line.rstrip("\n"))
                 if status == WAITS:
                     break
     talk.say_how_to_resume()
@@ -153,6 +162,22 @@ class _Talk:
         self._on_failure: Callable[[BaseException], object] | None = None
         self._follower: Any = None
         self._view: Any = None
+        self._lines = MessageLines(terminal, files.images)
+        self._typed: TypedLines | None = None
+        self._draft = ""
+
+    def take_typing(self) -> None:
+        """Take what is typed while a turn is at work."""
+        from dex_agents.cli.typed_lines import DrawnTypedLines, PlainTypedLines
+
+        talking = asyncio.current_task()
+        self._typed = (
+            PlainTypedLines()
+            if self._terminal.is_plain
+            else DrawnTypedLines(
+                self._terminal, self._files.history, lambda: self._take_interrupt_key(talking)
+            )
+        )
 
     @asynccontextmanager
     async def opening(self) -> AsyncGenerator[Callable[[], None]]:
@@ -207,19 +232,96 @@ class _Talk:
         await asyncio.to_thread(build_model, model)
         return agent
 
-    async def send(self, text: str) -> int:
-        """Send a message and follow the session until it is idle; return the exit status."""
+    async def take_line(self, line: str, status: int) -> int:
+        """Obey a line that was typed at the prompt: a command about images, or a message.
+
+        Args:
+            line: As it was typed.
+            status: The exit status so far.
+
+        Returns:
+            The exit status as it becomes.
+        """
+        try:
+            typed = await self._lines.read(line)
+            return status if typed is None else await self.send(typed.message)
+        except LineRefusedError as refusal:
+            # Nothing that was typed is lost: it stands in the next line.
+            self._terminal.say(f"Not sent: {refusal}", "bad")
+            self._draft = line
+            return status
+
+    def take_typed_line(self) -> str | None:
+        """Return a line that was typed too late for the turn before, or `None`.
+
+        Raises:
+            LeaveSession: The person left instead.
+        """
+        return self._typed.take() if self._typed is not None and self._typed.has_line.is_set() else None
+
+    def take_draft(self) -> str:
+        """Return what is to stand in the next line already."""
+        draft, self._draft = self._draft, ""
+        typed = "" if self._typed is None else self._typed.take_draft()
+        return f"{draft}{typed}"
+
+    async def _send_typed(self, line: str) -> bool:
+        """Send a line that was typed while a turn is at work; return whether it was a message."""
+        agent = await self._open()
+        session_id = self._session_id or ""
+        try:
+            typed = await self._lines.read(line)
+            if typed is None:
+                return False
+            client = agent.client
+            send = client.send_user_message if typed.is_queued else client.steer_user_message
+            await send(session_id, typed.message)
+        except InvalidInputError as error:
+            self._terminal.say(f"Not sent: {error}", "bad")
+            if self._typed is not None:
+                self._typed.give_back(line)
+            return False
+        self._lines.forget_images()
+        self._terminal.say(f"> {typed.message.text}", "heading")
+        how = "waits for its own turn" if typed.is_queued else "joins the turn"
+        self._terminal.say(f"  ({how})", "quiet")
+        return True
+
+    async def send_text(self, text: str, images: Sequence[Path] = ()) -> int:
+        """Send a text as it is, with images; see `send`.
+
+        Raises:
+            InvalidInputError: An image cannot be used, or the message was not accepted.
+        """
+        if images:
+            await self._lines.add_images(images)
+        return await self.send(self._lines.build_message(text))
+
+    async def send(self, message: AgentUserMessage) -> int:
+        """Send a message and follow the session until it is idle; return the exit status.
+
+        Args:
+            message: With its images.
+
+        Raises:
+            LineRefusedError: It was not accepted.
+        """
         self._stop_wish.clear()
         agent = await self._open()
-        if self._session_id is None:
-            session_id = secrets.token_hex(4)
-            settings = {"folder": str(self.folder), "model": self._options.model or self._config.model}
-            await agent.client.start_session(session_id, first_message=text, session_settings=settings)
-            self._session_id = session_id
-            snapshot = None
-        else:
+        snapshot = None
+        if self._session_id is not None:
             snapshot = await agent.client.get_agent_snapshot(self._session_id)
-            await agent.client.send_user_message(self._session_id, text)
+        try:
+            if self._session_id is None:
+                session_id = secrets.token_hex(4)
+                settings = {"folder": str(self.folder), "model": self._options.model or self._config.model}
+                await agent.client.start_session(session_id, first_message=message, session_settings=settings)
+                self._session_id = session_id
+            else:
+                await agent.client.send_user_message(self._session_id, message)
+        except InvalidInputError as error:
+            raise LineRefusedError(error.field, error.problem) from error
+        self._lines.forget_images()
         return await self._follow(self._session_id, snapshot)
 
     async def resume(self) -> int:
@@ -281,6 +383,8 @@ class _Talk:
                 on_event=(lambda event: self._terminal.put(encode_event(event)))
                 if self._options.json
                 else None,
+                typed=self._typed,
+                send_typed=self._send_typed,
             )
         return agent
 

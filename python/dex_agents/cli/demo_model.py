@@ -5,7 +5,13 @@ from __future__ import annotations
 import asyncio
 from typing import Any, Final
 
-from dex_agents.builtin_loop import ModelRequest, ScriptedModelClient, ScriptedModelReply, ScriptedToolCall
+from dex_agents.builtin_loop import (
+    ModelRequest,
+    ModelUserTextItem,
+    ScriptedModelClient,
+    ScriptedModelReply,
+    ScriptedToolCall,
+)
 
 __all__ = ["build_demo_model"]
 
@@ -20,6 +26,7 @@ I am the **demo model**: plain code, no network and no key. One order a line:
 | `write FILE TEXT` | a write that you approve first, edited if you like |
 | `run COMMAND` | a command that you approve first |
 | `ask` | questions for you |
+| an image | that it was shown: its type and its size |
 
 A model that can think: `dex-agents chat --model openai/NAME` or `anthropic/NAME`.
 """
@@ -61,8 +68,15 @@ def _reply(request: ModelRequest) -> ScriptedModelReply:
         if (call := _read_order(line.strip())) is not None and call.tool_name in offered
     ]
     if not calls:
-        return ScriptedModelReply(text=_HELP)
+        seen = _describe_images(request)
+        return ScriptedModelReply(text=seen or _HELP)
     return ScriptedModelReply(text="Let me do that.", tool_calls=tuple(calls))
+
+
+def _describe_images(request: ModelRequest) -> str:
+    asked = [item for item in request.items if isinstance(item, ModelUserTextItem)]
+    images = asked[-1].images if asked else ()
+    return "\n".join(f"- I see {image.mime_type}, {image.size_bytes} bytes" for image in images)
 
 
 def _read_order(line: str) -> ScriptedToolCall | None:

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Final
 
 from dex_agents.cli.answer_stream import AnswerStream
-from dex_agents.cli.shown_text import cut_lines, describe_arguments, spell_out_controls
+from dex_agents.cli.shown_text import cut_lines, describe_arguments, describe_image, spell_out_controls
 from dex_agents.cli.terminal import Style, Terminal
 from dex_agents.wire.events import (
     AgentEvent,
@@ -23,6 +24,7 @@ from dex_agents.wire.events import (
     TurnFailed,
     TurnStarted,
 )
+from dex_agents.wire.images import AgentImageReference
 from dex_agents.wire.interrupts import AgentInterrupt
 from dex_agents.wire.plans import AgentPlan
 from dex_agents.wire.snapshots import AgentSnapshot
@@ -117,6 +119,12 @@ class EventView:
         if text and call.tool_name not in ("ask_user", "write_todos"):
             for line in cut_lines(text, _OUTPUT_LINES).split("\n"):
                 self._terminal.say(f"  {line}", "quiet")
+        self.show_images(call.images)
+
+    def show_images(self, images: Sequence[AgentImageReference], *, first: int = 1) -> None:
+        """Show of which type and size images are."""
+        for number, image in enumerate(images, first):
+            self._terminal.say(f"  {describe_image(number, image)}", "quiet")
 
     def show_interrupt(self, interrupt: AgentInterrupt) -> None:
         """Show what a person is asked, once."""
@@ -153,6 +161,7 @@ class EventView:
                 continue
             if message.role == "user":
                 self._terminal.say(f"> {message.text or ''}", "heading")
+                self.show_images(message.images)
             elif message.tool_call_id is not None:
                 call = calls.get(message.tool_call_id)
                 if call is not None:

@@ -88,10 +88,11 @@ async def _serve(files: AgentFiles, config: AgentConfig, linger: float) -> None:
     from dex_agents.cli.agent import SessionFolders, build_flow
     from dex_agents.cli.session_list import connect_sessions
     from dex_agents.engine import LocalEngine
+    from dex_agents.media.local_directory import LocalDirectoryMediaStore
     from dex_agents.session.worker import AgentWorker
 
     folders = SessionFolders()
-    flow = build_flow(config, folders.find)
+    flow = build_flow(config, LocalDirectoryMediaStore(files.images), folders.find)
     engine = LocalEngine(files.database, listen=f"unix:{files.engine_socket}")
     files.make_socket_folder()
     await _start_engine(engine)

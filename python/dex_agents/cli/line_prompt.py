@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from prompt_toolkit.application import Application
     from prompt_toolkit.key_binding import KeyBindings
 
-__all__ = ["MessagePrompt", "open_line_prompt"]
+__all__ = ["MessagePrompt", "build_message_keys", "open_line_prompt"]
 
 
 class MessagePrompt:
@@ -34,7 +34,7 @@ class MessagePrompt:
         # Made here, because what is typed is nobody else's business.
         os.close(os.open(history, os.O_WRONLY | os.O_CREAT | os.O_CLOEXEC, 0o600))
         self._session = open_line_prompt(
-            terminal, history=FileHistory(str(history)), key_bindings=_build_message_keys()
+            terminal, history=FileHistory(str(history)), key_bindings=build_message_keys()
         )
 
         def report(_application: Application[str]) -> None:
@@ -47,15 +47,21 @@ class MessagePrompt:
         if self._session.app.is_running:
             self._session.app.exit(exception=error)
 
-    async def read(self) -> str | None:
-        """Return a message that is not blank; `None` when the person leaves."""
+    async def read(self, draft: str = "") -> str | None:
+        """Return a message that is not blank; `None` when the person leaves.
+
+        Args:
+            draft: What stands in the line already.
+        """
         while True:
             try:
-                text: str = await self._session.prompt_async("> ", handle_sigint=False)
+                text: str = await self._session.prompt_async("> ", default=draft, handle_sigint=False)
             except KeyboardInterrupt:
+                draft = ""
                 continue
             except EOFError:
                 return None
+            draft = ""
             if text.strip():
                 return text
 
@@ -78,7 +84,8 @@ def open_line_prompt(terminal: Terminal, **more: Any) -> PromptSession[str]:
     )
 
 
-def _build_message_keys() -> KeyBindings:
+def build_message_keys() -> KeyBindings:
+    """Return the keys of a line that may go on with another line."""
     from prompt_toolkit.key_binding import KeyBindings
 
     keys = KeyBindings()

@@ -45,6 +45,10 @@ class PersonAsker:
         self._approves_all = approves_all
         self._session: PromptSession[str] | None = None
 
+    def needs_person(self, interrupt: AgentInterrupt) -> bool:
+        """See `Asker.needs_person`."""
+        return interrupt.kind == "question" or not self._approves_all
+
     async def ask(self, session_id: str, interrupt: AgentInterrupt) -> None:
         """See `Asker.ask`."""
         if interrupt.kind == "question":

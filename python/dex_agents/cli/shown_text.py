@@ -4,9 +4,12 @@ from __future__ import annotations
 
 import json
 import re
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
-__all__ = ["cut_lines", "describe_arguments", "spell_out_controls"]
+if TYPE_CHECKING:
+    from dex_agents.wire.images import AgentImageReference
+
+__all__ = ["cut_lines", "describe_arguments", "describe_image", "spell_out_controls"]
 
 # Control characters, and the format characters that turn text around or hide it.
 _UNSAFE: Final = re.compile(
@@ -26,6 +29,12 @@ def describe_arguments(arguments: str, *, indent: int | None = 2) -> str:
     except ValueError:
         return spell_out_controls(arguments)
     return spell_out_controls(json.dumps(value, indent=indent, ensure_ascii=False))
+
+
+def describe_image(number: int, image: AgentImageReference) -> str:
+    """Return what a person sees of an image: its number in the message, its type and its size."""
+    size = f"{image.size_bytes} bytes" if image.size_bytes < 1_000 else f"{image.size_bytes / 1_000:.1f} kB"
+    return f"image {number}: {image.mime_type}, {size}"
 
 
 def cut_lines(text: str, lines: int, characters: int = 2_000) -> str:

@@ -14,10 +14,12 @@ from dex_agents.runner.outcomes import (
 )
 from dex_agents.runner.turn_context import AgentTurnContext, DeferredToolExecution
 from dex_agents.wire.context import ContextSummary
+from dex_agents.wire.images import AgentImageReference
 from dex_agents.wire.messages import AgentMessage, FrameworkMessage
 from dex_agents.wire.tool_calls import AgentToolCall
 
 __all__ = [
+    "AcceptsImages",
     "AgentFrameworkRunner",
     "CompactsContext",
     "ContextSummaryRequest",
@@ -81,6 +83,27 @@ class AgentFrameworkRunner(Protocol):
 
         Returns:
             A result for each of `open_calls`, then the note: after them every stored call has its result.
+        """
+        ...
+
+
+@runtime_checkable
+class AcceptsImages(Protocol):
+    """A runner whose model can be shown images; without it the session refuses messages that have any."""
+
+    @property
+    def accepts_images(self) -> bool:
+        """Whether it can: a media store is there to read them from."""
+        ...
+
+    def build_user_message_with_images(
+        self, text: str, images: tuple[AgentImageReference, ...]
+    ) -> FrameworkMessage:
+        """Return a user's text and images as a message of the framework; pure.
+
+        Args:
+            text: The text.
+            images: At least one; valid references, whose bytes may still be missing.
         """
         ...
 

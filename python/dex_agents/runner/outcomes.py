@@ -6,6 +6,7 @@ from typing import Literal
 
 import msgspec
 
+from dex_agents.wire.images import AgentImageReference
 from dex_agents.wire.interrupts import AgentQuestion
 from dex_agents.wire.messages import FrameworkMessage
 from dex_agents.wire.tool_calls import ResolvedToolPolicy
@@ -159,9 +160,12 @@ class ToolExecutionResult(msgspec.Struct, frozen=True):
 
     Attributes:
         output: What the model reads; cut at `limits.MAX_TOOL_OUTPUT_BYTES`.
+        images: What the model sees with it, from the agent's media store; at most
+            `limits.MAX_IMAGES_PER_MESSAGE`.
     """
 
     output: str
+    images: tuple[AgentImageReference, ...] = ()
 
 
 class ToolInputRequested(msgspec.Struct, frozen=True):

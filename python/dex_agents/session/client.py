@@ -34,6 +34,7 @@ from dex import (
 
 from dex_agents.codecs.attributes import build_session_registry
 from dex_agents.errors import InvalidInputError, SessionClosedError
+from dex_agents.media.references import validate_image_references
 from dex_agents.session.blob_cache import FetchingBlobCache
 from dex_agents.session.flow import AgentSessionFlow
 from dex_agents.session.input_checks import (
@@ -56,6 +57,7 @@ from dex_agents.session.persistence import (
 from dex_agents.session.runtime import utc_now
 from dex_agents.session.session_reader import POLL_SECONDS, Bound, SessionReader
 from dex_agents.session.transitions.interrupts import interrupt_tool_call_id
+from dex_agents.session.user_messages import find_image_refusal
 from dex_agents.wire.messages import AgentUserMessage
 from dex_agents.wire.rpc_values import (
     AnswerQuestionRequest,
@@ -142,6 +144,7 @@ class AgentSessionClient(SessionReader):
         Raises:
             SessionAlreadyExistsError: The ID was used before.
             InvalidInputError: The ID, the message or the settings break a rule.
+            ImageValidationError: There are too many images, or one is no valid reference.
         """
         require_identifier("session_id", session_id, forbidden="/$:")
         checked = None if first_message is None else _checked_message(first_message)
@@ -156,6 +159,9 @@ class AgentSessionClient(SessionReader):
         if checked is not None:
             if checked.plan_mode and not self._flow.options.plan_mode_enabled:
                 raise InvalidInputError("plan_mode", "this agent has no plan mode")
+            refused_images = find_image_refusal(self._flow.runner, checked.images)
+            if refused_images is not None:
+                raise InvalidInputError(refused_images.field, refused_images.problem)
             refusal = find_text_refusal(self._flow.runner, checked.text)
             if refusal is not None:
                 raise InvalidInputError("first_message", refusal)
@@ -179,7 +185,9 @@ class AgentSessionClient(SessionReader):
             `False` when a message with this ID was accepted before.
 
         Raises:
-            InvalidInputError: The text is blank or longer than `limits.MAX_USER_TEXT_BYTES`.
+            InvalidInputError: The text is blank or longer than `limits.MAX_USER_TEXT_BYTES`, or the agent
+                takes no images.
+            ImageValidationError: There are too many images, or one is no valid reference.
         """
         request, options = _message_request(message)
 
@@ -207,7 +215,9 @@ class AgentSessionClient(SessionReader):
             `False` when a message with this ID was accepted before.
 
         Raises:
-            InvalidInputError: The text is blank or longer than `limits.MAX_USER_TEXT_BYTES`.
+            InvalidInputError: The text is blank or longer than `limits.MAX_USER_TEXT_BYTES`, or the agent
+                takes no images.
+            ImageValidationError: There are too many images, or one is no valid reference.
         """
         request, options = _message_request(message)
         return await self._command(session_id, self._flow.steer_user_message, request, options)
@@ -432,7 +442,13 @@ def _message_request(message: str | AgentUserMessage) -> tuple[SendUserMessageRe
     checked = _checked_message(message)
     identifier = checked.message_id or ""
     instance = map_instance(message_receipt_id(identifier))
-    request = SendUserMessageRequest(identifier, checked.text, uuid.uuid4().hex, plan_mode=checked.plan_mode)
+    request = SendUserMessageRequest(
+        identifier,
+        checked.text,
+        uuid.uuid4().hex,
+        plan_mode=checked.plan_mode,
+        images=checked.images,
+    )
     options = RPCInvokeOptions(
         lock_attribute_map_instances=(RECEIPTS.lock(instance),),
         load_attribute_map_instances=(RECEIPTS.load(instance),),
@@ -460,7 +476,10 @@ def _checked_message(message: str | AgentUserMessage) -> AgentUserMessage:
         message = AgentUserMessage(message)
     text = require_user_text("text", message.text)
     message_id = uuid.uuid4().hex if message.message_id is None else message.message_id
-    return AgentUserMessage(text, require_identifier("message_id", message_id), message.plan_mode)
+    images = tuple(message.images)
+    validate_image_references(images)
+    require_identifier("message_id", message_id)
+    return AgentUserMessage(text, message_id, message.plan_mode, images)
 
 
 def _took_effect(session_id: str, reply: CommandReply) -> bool:

@@ -36,6 +36,7 @@ from dex_agents.session.steps.inbox import load_inbox
 from dex_agents.session.steps.turn_begin import take_message
 from dex_agents.session.steps.turn_gate import is_cancelled
 from dex_agents.session.transitions.plans import approve_plan
+from dex_agents.session.user_messages import find_image_refusal
 from dex_agents.wire.messages import QueuedMessage
 from dex_agents.wire.rpc_values import (
     ApprovePlanRequest,
@@ -184,6 +185,9 @@ class TurnRpcs:
             return SESSION_CLOSING
         if input.plan_mode and not self._runtime.options.plan_mode_enabled:
             return invalid("plan_mode", "this agent has no plan mode")
+        refused_images = find_image_refusal(self._runtime.runner, input.images)
+        if refused_images is not None:
+            return invalid(refused_images.field, refused_images.problem)
         refusal = find_text_refusal(self._runtime.runner, input.text)
         return None if refusal is None else invalid("text", refusal)
 
@@ -232,6 +236,7 @@ class TurnRpcs:
             plan_mode=input.plan_mode,
             steering=steering,
             approved_plan=approved_plan,
+            images=input.images,
         )
 
     def _begin_cancelling(

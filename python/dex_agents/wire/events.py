@@ -7,6 +7,7 @@ from typing import Final
 
 import msgspec
 
+from dex_agents.wire.images import AgentImageReference
 from dex_agents.wire.interrupts import AgentInterrupt
 from dex_agents.wire.plans import AgentPlan
 from dex_agents.wire.tool_calls import AgentToolCall, ApprovalDecision
@@ -74,10 +75,12 @@ class UserMessageEvent(_Event, frozen=True, tag="user_message"):
     Attributes:
         message_id: Its ID.
         text: Its text.
+        images: Its images.
     """
 
     message_id: str
     text: str
+    images: tuple[AgentImageReference, ...] = ()
 
 
 class ModelStarted(_Event, frozen=True, tag="model_started"):

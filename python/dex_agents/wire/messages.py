@@ -7,6 +7,8 @@ from typing import Literal
 
 import msgspec
 
+from dex_agents.wire.images import AgentImageReference
+
 __all__ = [
     "AgentMessage",
     "AgentUserMessage",
@@ -28,11 +30,14 @@ class AgentUserMessage(msgspec.Struct, frozen=True, omit_defaults=True):
         message_id: Names the message across retries: the same ID twice is one message. A client gives
             each message a fresh one when it is left out.
         plan_mode: Whether the turn writes a plan and runs nothing.
+        images: What the model sees with the text, from the agent's media store; at most
+            `limits.MAX_IMAGES_PER_MESSAGE`.
     """
 
     text: str
     message_id: str | None = None
     plan_mode: bool = False
+    images: tuple[AgentImageReference, ...] = ()
 
 
 class QueuedMessage(msgspec.Struct, frozen=True, omit_defaults=True):
@@ -45,6 +50,7 @@ class QueuedMessage(msgspec.Struct, frozen=True, omit_defaults=True):
         plan_mode: Whether its turn writes a plan and runs nothing.
         steering: Whether it is to join the turn that runs.
         approved_plan: The revision of the plan whose approval this message stands for.
+        images: Its images.
     """
 
     message_id: str
@@ -53,6 +59,7 @@ class QueuedMessage(msgspec.Struct, frozen=True, omit_defaults=True):
     plan_mode: bool = False
     steering: bool = False
     approved_plan: int | None = None
+    images: tuple[AgentImageReference, ...] = ()
 
 
 class FrameworkMessage(msgspec.Struct, frozen=True):
@@ -66,6 +73,7 @@ class FrameworkMessage(msgspec.Struct, frozen=True):
         tool_name: For a tool result: the tool.
         tool_arguments: For a tool result: the arguments as the model wrote them.
         tool_output: For a tool result: what the model reads.
+        images: For display; what the model sees is in `framework_item`.
     """
 
     role: MessageRole
@@ -75,6 +83,7 @@ class FrameworkMessage(msgspec.Struct, frozen=True):
     tool_name: str | None = None
     tool_arguments: str | None = None
     tool_output: str | None = None
+    images: tuple[AgentImageReference, ...] = ()
 
 
 class AgentMessage(msgspec.Struct, frozen=True, omit_defaults=True):
@@ -93,6 +102,7 @@ class AgentMessage(msgspec.Struct, frozen=True, omit_defaults=True):
         tool_name: For a tool result: the tool.
         tool_arguments: For a tool result: the arguments as the model wrote them.
         tool_output: For a tool result: what the model reads.
+        images: Of a user's message or of a tool result, for display.
     """
 
     sequence: int
@@ -106,6 +116,7 @@ class AgentMessage(msgspec.Struct, frozen=True, omit_defaults=True):
     tool_name: str | None = None
     tool_arguments: str | None = None
     tool_output: str | None = None
+    images: tuple[AgentImageReference, ...] = ()
 
 
 class MessageChunk(msgspec.Struct, frozen=True):

@@ -6,6 +6,7 @@ from typing import Any, Literal
 
 import msgspec
 
+from dex_agents.wire.images import AgentImageReference
 from dex_agents.wire.messages import QueuedMessage
 from dex_agents.wire.tool_calls import Answer, ApprovalDecision
 
@@ -55,12 +56,14 @@ class SendUserMessageRequest(msgspec.Struct, frozen=True, omit_defaults=True):
         text: The message.
         request_id: Names this call of the client across its own retries.
         plan_mode: Whether the turn writes a plan and runs nothing.
+        images: What the model sees with the text.
     """
 
     message_id: str
     text: str
     request_id: str
     plan_mode: bool = False
+    images: tuple[AgentImageReference, ...] = ()
 
 
 class ResolveInterruptRequest(msgspec.Struct, frozen=True, omit_defaults=True):

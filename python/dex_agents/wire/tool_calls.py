@@ -8,6 +8,8 @@ from typing import Final, Literal
 
 import msgspec
 
+from dex_agents.wire.images import AgentImageReference
+
 __all__ = [
     "FINAL_TOOL_CALL_STATUSES",
     "AgentToolCall",
@@ -165,6 +167,7 @@ class AgentToolCall(msgspec.Struct, frozen=True, omit_defaults=True):
         input_rounds: How often the tool has asked.
         task_reference: Names the remote task that the call started.
         poll_failures: Polls of the task in a row that did not reach the server.
+        images: For `succeeded`: what the tool returned beside its output.
     """
 
     tool_call_id: str
@@ -193,6 +196,7 @@ class AgentToolCall(msgspec.Struct, frozen=True, omit_defaults=True):
     input_rounds: int = 0
     task_reference: str | None = None
     poll_failures: int = 0
+    images: tuple[AgentImageReference, ...] = ()
 
     @property
     def is_final(self) -> bool:

@@ -133,8 +133,12 @@ class Terminal:
         return _ESCAPE.sub("", shown)
 
     def expect_prompt(self) -> str:
-        """Wait until the next line can be typed: the terminal is told to mark what is pasted."""
-        return self.expect(r"\x1b\[\?2004h")
+        """Wait until the next message can be typed.
+
+        The terminal is told to mark what is pasted, then the prompt of messages is drawn: no question, and
+        not the line in which one types while a turn is at work.
+        """
+        return self.expect(r"\x1b\[\?2004h(?:\x1b\[[0-9;?]*[A-Za-z])*>")
 
     def type(self, text: str) -> None:
         """Type a text and the Enter key."""

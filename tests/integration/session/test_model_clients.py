@@ -127,6 +127,18 @@ async def test_a_call_that_the_token_limit_cut_is_not_run(talk: Talk, arguments:
     assert results_of(server.requests[1])[0].startswith("The tool call failed: invalid arguments: ")
 
 
+@pytest.mark.parametrize(("api", "reason"), [("chat_completions", "tool_calls"), ("messages", "tool_use")])
+@pytest.mark.case("BR-062")
+async def test_a_cut_call_is_not_run_although_the_provider_says_that_it_is_whole(
+    talk: Talk, reason: str
+) -> None:
+    cut = asks(("look", {"q": "some longer text"}), is_cut_off=True, finish_reason=reason)
+    progress, server, calls = await talk(cut, DONE)
+    assert progress.last_turn_outcome == "completed"
+    assert [call.status for call in calls] == ["failed"]
+    assert results_of(server.requests[1])[0].startswith("The tool call failed: invalid arguments: ")
+
+
 @each_api
 @pytest.mark.case("BR-063")
 async def test_arguments_over_the_limit_are_not_run_and_not_sent_back_whole(talk: Talk) -> None:

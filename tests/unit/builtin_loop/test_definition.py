@@ -42,6 +42,7 @@ def test_the_defaults_are_those_of_the_documentation() -> None:
         "resolve_model": None,
         "decide_turn_continuation": None,
         "compaction": None,
+        "media_store": None,
         "spend_limiter": None,
     }
 

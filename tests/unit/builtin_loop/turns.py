@@ -14,6 +14,7 @@ from dex_agents.builtin_loop import BuiltinLoopAgentRunner, ModelRequest, Script
 from dex_agents.runner.outcomes import AgentTurnOutcome, DeferredToolCall, ToolCallsRequested, TurnCompleted
 from dex_agents.runner.turn_context import AgentTurnContext, DeferredToolExecution
 from dex_agents.tools.builtin import BuiltInTool
+from dex_agents.wire.images import AgentImageReference
 from dex_agents.wire.messages import AgentMessage, FrameworkMessage
 from dex_agents.wire.plans import AgentPlan, InteractionMode
 from dex_agents.wire.tool_calls import AgentToolCall, ToolCallStatus, ToolEffect, ToolPolicy
@@ -90,10 +91,13 @@ class Conversation:
             if message.turn_id == self.turn_id
         ]
 
-    def begin_turn(self, text: str) -> None:
+    def begin_turn(self, text: str, images: tuple[AgentImageReference, ...] = ()) -> None:
         self.turn_number += 1
         self.framework_run_state = None
-        self.store([self.runner.build_user_message(text)])
+        if images:
+            self.store([self.runner.build_user_message_with_images(text, images)])
+        else:
+            self.store([self.runner.build_user_message(text)])
 
     def store(self, new_messages: Sequence[FrameworkMessage]) -> None:
         for message in new_messages:
@@ -154,11 +158,12 @@ class Conversation:
         *,
         status: ToolCallStatus = "succeeded",
         error: str | None = None,
+        images: tuple[AgentImageReference, ...] = (),
     ) -> AgentToolCall:
         """Give a call its final record."""
         index = next(n for n, call in enumerate(self.calls) if call.tool_call_id == tool_call_id)
         self.calls[index] = msgspec.structs.replace(
-            self.calls[index], status=status, output=output, error=error, finished_at=NOW
+            self.calls[index], status=status, output=output, error=error, images=images, finished_at=NOW
         )
         return self.calls[index]
 

@@ -6,6 +6,7 @@ import pytest
 from rich.console import Console
 
 from dex_agents.cli.answer_stream import MarkdownAnswer, find_finished_blocks
+from dex_agents.cli.terminal import Terminal
 
 TEXT = """\
 # Title
@@ -57,7 +58,7 @@ def test_only_what_cannot_change_any_more_is_finished(text: str, finished: str) 
 @pytest.mark.parametrize("size", [1, 3, 1000])
 def test_every_word_is_drawn_once_however_the_text_arrives(size: int) -> None:
     drawn = io.StringIO()
-    answer = MarkdownAnswer(Console(file=drawn, width=60, force_terminal=False))
+    answer = MarkdownAnswer(Terminal(data_console=Console(file=drawn, width=60, force_terminal=False)))
     for start in range(0, len(TEXT), size):
         answer.add(TEXT[start : start + size])
     answer.end()
@@ -78,7 +79,7 @@ def test_every_word_is_drawn_once_however_the_text_arrives(size: int) -> None:
 
 def test_what_a_terminal_would_obey_is_spelled_out() -> None:
     drawn = io.StringIO()
-    answer = MarkdownAnswer(Console(file=drawn, width=60, force_terminal=False))
+    answer = MarkdownAnswer(Terminal(data_console=Console(file=drawn, width=60, force_terminal=False)))
     answer.add("a\x1b]0;title\x07b\u202ec")
     answer.end()
     assert drawn.getvalue().strip() == "a\\x1b]0;title\\x07b\\u202ec"

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from datetime import timedelta
 from typing import TYPE_CHECKING, Any, Final
 
-from dex_agents.builtin_loop.contract import ModelRequest
+from dex_agents.builtin_loop.contract import ModelImageLimits, ModelRequest
 from dex_agents.builtin_loop.model_clients.answer_stream import AnswerFold, EventStream, require_sdk
 from dex_agents.builtin_loop.model_clients.anthropic_messages import MessagesFold, build_messages_request
 from dex_agents.builtin_loop.model_clients.client_settings import (
@@ -25,6 +25,10 @@ __all__ = ["AnthropicModelClient"]
 
 _DEFAULT_OUTPUT_TOKENS: Final = 16_384
 """Every model since Claude 4 takes it; the API has no default of its own."""
+
+
+_IMAGE_LIMITS: Final = ModelImageLimits(max_images=100, max_bytes=22_000_000)
+"""The API takes requests of 32 MB: as base64 these are 29.4 MB, which leaves room for the conversation."""
 
 
 class AnthropicModelClient(SdkModelClient["AsyncAnthropic"]):
@@ -85,6 +89,11 @@ class AnthropicModelClient(SdkModelClient["AsyncAnthropic"]):
         self._thinking = None if thinking is None else dict(thinking)
         self._prompt_caching = prompt_caching
         self._request_fields = dict(request_fields or {})
+
+    @property
+    def image_limits(self) -> ModelImageLimits:
+        """See `LimitsImages`."""
+        return _IMAGE_LIMITS
 
     @property
     def api(self) -> str:

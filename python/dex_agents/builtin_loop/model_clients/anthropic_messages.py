@@ -21,10 +21,12 @@ from dex_agents.builtin_loop.contract import (
 )
 from dex_agents.builtin_loop.json_values import is_json_array, is_json_object
 from dex_agents.builtin_loop.model_clients.call_ids import RequestCallIds
+from dex_agents.builtin_loop.model_clients.image_parts import encode_image
 from dex_agents.builtin_loop.model_clients.provider_errors import build_call_error
 from dex_agents.builtin_loop.model_clients.provider_json import array_at, count_at, object_at, text_at
 from dex_agents.errors import ModelCallError
 from dex_agents.runner.event_writer import AgentEventWriter
+from dex_agents.wire.images import AgentImageReference
 from dex_agents.wire.usage import AgentUsage
 
 __all__ = ["MessagesFold", "build_messages_request"]
@@ -247,26 +249,37 @@ def _build_messages(request: ModelRequest) -> list[dict[str, Any]]:
     for item in request.items:
         match item:
             case ModelUserTextItem():
-                add("user", _user_content(item))
+                add("user", _blocks(request, item.text, item.images))
             case ModelOutputItem():
                 blocks = _output_blocks(item, ids)
                 open_ids.extend(block["id"] for block in blocks if block.get("type") == "tool_use")
                 add("assistant", blocks)
             case ModelToolResultItem():
                 result = {"type": "tool_result", "tool_use_id": open_ids.pop(0)}
-                add("user", [{**result, "content": _tool_content(item)}])
+                add("user", [{**result, "content": _blocks(request, item.output, item.images)}])
     if messages and messages[-1]["role"] == "assistant":
         # Else the provider would take the answer for the beginning of the next one.
         add("user", [{"type": "text", "text": texts.GO_ON}])
     return messages
 
 
-def _user_content(item: ModelUserTextItem) -> list[dict[str, Any]]:
-    return [{"type": "text", "text": item.text}]
-
-
-def _tool_content(item: ModelToolResultItem) -> list[dict[str, Any]]:
-    return [{"type": "text", "text": item.output}]
+def _blocks(
+    request: ModelRequest, text: str, images: tuple[AgentImageReference, ...]
+) -> list[dict[str, Any]]:
+    return [
+        {"type": "text", "text": text},
+        *(
+            {
+                "type": "image",
+                "source": {
+                    "type": "base64",
+                    "media_type": image.mime_type,
+                    "data": encode_image(request, image),
+                },
+            }
+            for image in images
+        ),
+    ]
 
 
 def _output_blocks(item: ModelOutputItem, ids: RequestCallIds) -> list[dict[str, Any]]:

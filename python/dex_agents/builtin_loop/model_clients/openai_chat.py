@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, Final
 
+from dex_agents import texts
 from dex_agents.builtin_loop.contract import (
     ModelOutputItem,
     ModelRequest,
@@ -18,10 +19,12 @@ from dex_agents.builtin_loop.contract import (
     ModelUserTextItem,
 )
 from dex_agents.builtin_loop.model_clients.call_ids import RequestCallIds
+from dex_agents.builtin_loop.model_clients.image_parts import build_data_url
 from dex_agents.builtin_loop.model_clients.provider_errors import build_call_error
 from dex_agents.builtin_loop.model_clients.provider_json import count_at, object_at, objects_at, text_at
 from dex_agents.errors import ModelCallError
 from dex_agents.runner.event_writer import AgentEventWriter
+from dex_agents.wire.images import AgentImageReference
 from dex_agents.wire.usage import AgentUsage
 
 __all__ = ["ChatCompletionsFold", "build_chat_request"]
@@ -53,20 +56,25 @@ def build_chat_request(
     messages: list[dict[str, Any]] = []
     if request.instructions:
         messages.append({"role": "system", "content": request.instructions})
+    results_with_images: list[ModelToolResultItem] = []
     for item in request.items:
         match item:
-            case ModelUserTextItem(text=text):
-                if messages and messages[-1]["role"] == "user":
-                    # Templates of small models refuse two user messages in a row.
-                    messages[-1]["content"] += f"\n\n{text}"
-                else:
-                    messages.append({"role": "user", "content": text})
+            case ModelUserTextItem():
+                _add_user_parts(messages, _parts(request, item.text, item.images))
             case ModelOutputItem():
                 message = _assistant_message(item, ids)
                 open_ids.extend(call["id"] for call in message.get("tool_calls", ()))
                 messages.append(message)
             case ModelToolResultItem():
                 messages.append({"role": "tool", "tool_call_id": open_ids.pop(0), "content": item.output})
+                if item.images:
+                    results_with_images.append(item)
+                if not open_ids:
+                    # Its tool messages take no images: they follow when all results stand together.
+                    for result in results_with_images:
+                        header = texts.tool_images_header(result.tool_name)
+                        _add_user_parts(messages, _parts(request, header, result.images))
+                    results_with_images.clear()
     body: dict[str, Any] = {
         "model": model,
         "messages": messages,
@@ -193,6 +201,27 @@ class ChatCompletionsFold:
             found = _GrowingCall(index)
             self._calls.append(found)
         return found
+
+
+def _parts(request: ModelRequest, text: str, images: tuple[AgentImageReference, ...]) -> list[dict[str, Any]]:
+    return [
+        {"type": "text", "text": text},
+        *({"type": "image_url", "image_url": {"url": build_data_url(request, image)}} for image in images),
+    ]
+
+
+def _add_user_parts(messages: list[dict[str, Any]], parts: list[dict[str, Any]]) -> None:
+    """Add what the user says; without images as plain text, which every server takes."""
+    if messages and messages[-1]["role"] == "user":
+        # Templates of small models refuse two user messages in a row.
+        before: Any = messages[-1]["content"]
+        if isinstance(before, str) and len(parts) == 1:
+            messages[-1]["content"] = f"{before}\n\n{parts[0]['text']}"
+        else:
+            earlier = [{"type": "text", "text": before}] if isinstance(before, str) else before
+            messages[-1]["content"] = [*earlier, *parts]
+    else:
+        messages.append({"role": "user", "content": parts[0]["text"] if len(parts) == 1 else parts})
 
 
 def _assistant_message(item: ModelOutputItem, ids: RequestCallIds) -> dict[str, Any]:

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from datetime import timedelta
 from typing import TYPE_CHECKING, Any, Final, Literal, get_args
 
-from dex_agents.builtin_loop.contract import ModelRequest
+from dex_agents.builtin_loop.contract import ModelImageLimits, ModelRequest
 from dex_agents.builtin_loop.model_clients.answer_stream import AnswerFold, EventStream, require_sdk
 from dex_agents.builtin_loop.model_clients.client_settings import (
     CONNECT_SECONDS,
@@ -53,6 +53,7 @@ class OpenAIModelClient(SdkModelClient["AsyncOpenAI"]):
         provider: str | None = None,
         max_output_tokens: int | None = None,
         encrypted_reasoning: bool | None = None,
+        images: bool = True,
         request_fields: Mapping[str, Any] | None = None,
         timeout: timedelta = DEFAULT_TIMEOUT,
         sdk_client: AsyncOpenAI | None = None,
@@ -70,6 +71,7 @@ class OpenAIModelClient(SdkModelClient["AsyncOpenAI"]):
             max_output_tokens: The longest answer, reasoning included; `None` for the server's own limit.
             encrypted_reasoning: Whether to ask the Responses API for reasoning that can be sent back, and to
                 send it. By default for all models but those known to refuse it.
+            images: Whether the model sees images; `False` names them to it instead.
             request_fields: More fields of each request, such as `{"temperature": 0}`. Not `stream`, nor what
                 the session decides.
             timeout: The longest silence of the server; an answer as a whole has the session's
@@ -97,7 +99,13 @@ class OpenAIModelClient(SdkModelClient["AsyncOpenAI"]):
             if encrypted_reasoning is None
             else encrypted_reasoning
         )
+        self._image_limits = ModelImageLimits() if images else ModelImageLimits(0, 0)
         self._request_fields = dict(request_fields or {})
+
+    @property
+    def image_limits(self) -> ModelImageLimits:
+        """See `LimitsImages`."""
+        return self._image_limits
 
     @property
     def api(self) -> str:

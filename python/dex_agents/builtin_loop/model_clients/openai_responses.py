@@ -20,6 +20,7 @@ from dex_agents.builtin_loop.contract import (
 )
 from dex_agents.builtin_loop.json_values import is_json_array, is_json_object
 from dex_agents.builtin_loop.model_clients.call_ids import RequestCallIds
+from dex_agents.builtin_loop.model_clients.image_parts import build_data_url
 from dex_agents.builtin_loop.model_clients.provider_errors import build_call_error
 from dex_agents.builtin_loop.model_clients.provider_json import (
     array_at,
@@ -30,6 +31,7 @@ from dex_agents.builtin_loop.model_clients.provider_json import (
 )
 from dex_agents.errors import ModelCallError
 from dex_agents.runner.event_writer import AgentEventWriter
+from dex_agents.wire.images import AgentImageReference
 from dex_agents.wire.usage import AgentUsage
 
 __all__ = ["ResponsesFold", "build_responses_request"]
@@ -64,7 +66,9 @@ def build_responses_request(
     for item in request.items:
         match item:
             case ModelUserTextItem():
-                sent.append({"type": "message", "role": "user", "content": _user_content(item)})
+                sent.append(
+                    {"type": "message", "role": "user", "content": _parts(request, item.text, item.images)}
+                )
             case ModelOutputItem():
                 output = _output_items(item, ids, takes_reasoning=encrypted_reasoning)
                 open_ids.extend(one["call_id"] for one in output if one.get("type") == "function_call")
@@ -74,7 +78,7 @@ def build_responses_request(
                     {
                         "type": "function_call_output",
                         "call_id": open_ids.pop(0),
-                        "output": _tool_output(item),
+                        "output": _parts(request, item.output, item.images) if item.images else item.output,
                     }
                 )
     body: dict[str, Any] = {"model": model, "input": sent, "store": False, "stream": True}
@@ -160,12 +164,14 @@ class ResponsesFold:
         )
 
 
-def _user_content(item: ModelUserTextItem) -> list[dict[str, Any]]:
-    return [{"type": "input_text", "text": item.text}]
-
-
-def _tool_output(item: ModelToolResultItem) -> str:
-    return item.output
+def _parts(request: ModelRequest, text: str, images: tuple[AgentImageReference, ...]) -> list[dict[str, Any]]:
+    return [
+        {"type": "input_text", "text": text},
+        *(
+            {"type": "input_image", "image_url": build_data_url(request, image), "detail": "auto"}
+            for image in images
+        ),
+    ]
 
 
 def _output_items(

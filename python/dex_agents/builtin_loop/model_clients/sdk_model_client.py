@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from abc import ABC, abstractmethod
 from datetime import timedelta
 from types import TracebackType
@@ -80,7 +81,13 @@ class SdkModelClient(ABC, Generic[ClientT]):
         import httpx2
 
         async def open_stream() -> EventStream:
-            return await self._post(client, self.build_request(request))
+            # Images are up to tens of megabytes to spell: too long to hold the event loop for.
+            body = (
+                await asyncio.to_thread(self.build_request, request)
+                if request.image_data
+                else self.build_request(request)
+            )
+            return await self._post(client, body)
 
         sdk_errors = (self._sdk_error(), httpx2.HTTPError, httpx2.StreamError)
         return await read_answer(self._provider, open_stream, self._build_fold(), events, sdk_errors)

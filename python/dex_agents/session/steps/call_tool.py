@@ -22,7 +22,12 @@ from dex_agents.session.steps.finished_calls import finish_call
 from dex_agents.session.steps.liveness import heartbeats
 from dex_agents.session.steps.session_step import SessionStep
 from dex_agents.session.steps.tool_execution import build_execution
-from dex_agents.session.steps.tool_outcomes import FlowParts, ask_for_tool, start_task
+from dex_agents.session.steps.tool_outcomes import (
+    FlowParts,
+    ask_for_tool,
+    require_result_images,
+    start_task,
+)
 from dex_agents.session.steps.turn_gate import is_cancelled
 from dex_agents.session.steps.turn_loading import load_tool_call
 from dex_agents.session.transitions.tool_calls import (
@@ -73,7 +78,12 @@ class _ToolStep(SessionStep[ToolStepInput]):
             match outcome:
                 case ToolExecutionResult():
                     final = succeed_tool_call(
-                        call, outcome.output, attempt=context.attempt, started_at=started_at, now=clock()
+                        call,
+                        outcome.output,
+                        attempt=context.attempt,
+                        started_at=started_at,
+                        now=clock(),
+                        images=outcome.images,
                     )
                     return self._finish(context, step, final, events)
                 case ToolInputRequested():
@@ -211,6 +221,7 @@ def _require_outcome(outcome: object) -> ToolOutcome:
     # The contract is structural, so a runner without type checks can hand over anything.
     if not isinstance(outcome, ToolExecutionResult | ToolInputRequested | ToolTaskStarted):
         raise RunnerContractError(f"execute_deferred_tool_call returned {type(outcome).__name__}")
+    require_result_images(outcome)
     return outcome
 
 

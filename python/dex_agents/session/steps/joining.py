@@ -8,6 +8,7 @@ from dex_agents import texts
 from dex_agents.runner.contract import AgentFrameworkRunner
 from dex_agents.session.steps.inbox import Inbox
 from dex_agents.session.transitions.joining import JoiningMessage
+from dex_agents.session.user_messages import build_user_message
 from dex_agents.wire.events import AgentEvent, ToolCallCompleted, UserMessageEvent
 from dex_agents.wire.tool_calls import AgentToolCall
 
@@ -42,10 +43,10 @@ def build_steering(inbox: Inbox, runner: AgentFrameworkRunner) -> Joining:
     """Return the user's messages that wait to join."""
     messages = [item.value.message for item in inbox.steering if item.value.message is not None]
     return Joining(
-        messages=tuple(
-            JoiningMessage(runner.build_user_message(one.text), one.message_id) for one in messages
+        messages=tuple(JoiningMessage(build_user_message(runner, one), one.message_id) for one in messages),
+        events=tuple(
+            UserMessageEvent(message_id=one.message_id, text=one.text, images=one.images) for one in messages
         ),
-        events=tuple(UserMessageEvent(message_id=one.message_id, text=one.text) for one in messages),
     )
 
 

@@ -31,6 +31,7 @@ from dex_agents.session.steps.session_step import SessionStep
 from dex_agents.session.steps.turn_begin import take_message
 from dex_agents.session.steps.turn_loading import load_record
 from dex_agents.session.transitions.closing import close_session, summarize_session
+from dex_agents.session.user_messages import build_user_message
 from dex_agents.wire.messages import QueuedMessage
 from dex_agents.wire.sessions import SessionRecord
 from dex_agents.wire.signals import IdleToken, InboxItem
@@ -71,6 +72,7 @@ class StartSession(SessionStep[SessionStepInput]):
             text=input.first_message.text,
             accepted_at=now,
             plan_mode=input.first_message.plan_mode,
+            images=input.first_message.images,
         )
         if CLOSING.get(context):
             # The wake-up of the command that closes is there; the message is stored as unanswered.
@@ -134,7 +136,7 @@ class CloseSession(SessionStep[IdleStepInput]):
         change = close_session(
             load_record(context),
             [
-                (message, runner.build_user_message(message.text))
+                (message, build_user_message(runner, message))
                 for message in sorted(inbox.messages, key=lambda message: message.accepted_at)
             ],
             runner.build_user_message(texts.SESSION_CLOSED_NOTE),

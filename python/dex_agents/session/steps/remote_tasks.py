@@ -21,7 +21,12 @@ from dex_agents.session.steps.finished_calls import finish_call
 from dex_agents.session.steps.liveness import heartbeats
 from dex_agents.session.steps.session_step import SessionStep
 from dex_agents.session.steps.tool_execution import build_execution
-from dex_agents.session.steps.tool_outcomes import FlowParts, ask_for_tool, start_task
+from dex_agents.session.steps.tool_outcomes import (
+    FlowParts,
+    ask_for_tool,
+    require_result_images,
+    start_task,
+)
 from dex_agents.session.steps.turn_gate import is_cancelled
 from dex_agents.session.steps.turn_loading import load_tool_call
 from dex_agents.session.transitions.interrupts import open_interrupt_id
@@ -107,9 +112,15 @@ class PollToolTask(SessionStep[ToolStepInput]):
         self, context: AsyncContext, step: ToolStepInput, call: AgentToolCall, outcome: ToolOutcome
     ) -> StepDecision:
         now = self._runtime.clock()
+        require_result_images(outcome)
         if isinstance(outcome, ToolExecutionResult):
             final = succeed_tool_call(
-                call, outcome.output, attempt=call.attempts, started_at=call.started_at, now=now
+                call,
+                outcome.output,
+                attempt=call.attempts,
+                started_at=call.started_at,
+                now=now,
+                images=outcome.images,
             )
             return self._finish(context, step, call, final)
         if isinstance(outcome, ToolInputRequested):

@@ -8,9 +8,10 @@ from datetime import timedelta
 
 from dex import AsyncContext, StepDecision, go_to_many
 
-from dex_agents.errors import RunnerContractError
+from dex_agents.errors import ImageValidationError, RunnerContractError
 from dex_agents.limits import MAX_TASK_REFERENCE_BYTES, MAX_TOOL_CONTINUATION_BYTES
-from dex_agents.runner.outcomes import ToolInputRequested, ToolTaskStarted
+from dex_agents.media.references import validate_image_references
+from dex_agents.runner.outcomes import ToolExecutionResult, ToolInputRequested, ToolOutcome, ToolTaskStarted
 from dex_agents.session.flow_graph import FlowGraph
 from dex_agents.session.runtime import SessionRuntime
 from dex_agents.session.steps.commit import close_interrupts, open_interrupt, write_tool_calls
@@ -23,7 +24,7 @@ from dex_agents.wire.interrupts import AgentInterrupt
 from dex_agents.wire.step_inputs import ToolStepInput
 from dex_agents.wire.tool_calls import AgentToolCall
 
-__all__ = ["FlowParts", "ask_for_tool", "start_task"]
+__all__ = ["FlowParts", "ask_for_tool", "require_result_images", "start_task"]
 
 
 @dataclass(frozen=True)
@@ -37,6 +38,19 @@ class FlowParts:
 
     runtime: SessionRuntime
     graph: FlowGraph
+
+
+def require_result_images(outcome: ToolOutcome) -> None:
+    """Return unless a result has images that no media store could have named.
+
+    Raises:
+        RunnerContractError: It has; nothing was stored.
+    """
+    if isinstance(outcome, ToolExecutionResult) and outcome.images:
+        try:
+            validate_image_references(outcome.images)
+        except ImageValidationError as error:
+            raise RunnerContractError(f"ToolExecutionResult.{error}") from None
 
 
 def ask_for_tool(

@@ -9,6 +9,7 @@ from dex_agents.session.persistence import INBOX
 from dex_agents.session.runtime import SessionRuntime
 from dex_agents.session.steps.commit import commit_change
 from dex_agents.session.transitions.turns import begin_turn
+from dex_agents.session.user_messages import build_user_message
 from dex_agents.wire.messages import QueuedMessage
 from dex_agents.wire.sessions import SessionRecord
 from dex_agents.wire.signals import InboxItem
@@ -35,7 +36,7 @@ def take_message(
         record: The session, without a running turn.
         message: What the turn answers.
     """
-    change = begin_turn(record, message, runtime.runner.build_user_message(message.text), runtime.clock())
+    change = begin_turn(record, message, build_user_message(runtime.runner, message), runtime.clock())
     record = commit_change(context, change)
     INBOX.publish(context, InboxItem(running_turn=change.running_turn.number))
     return graph.call_model(record, begins_turn=True)

@@ -60,7 +60,10 @@ def close_session(
         new_messages=tuple(stored),
         events=(
             *(ToolCallCompleted(tool_call=call) for call in settled),
-            *(UserMessageEvent(message_id=queued.message_id, text=queued.text) for queued, _ in unanswered),
+            *(
+                UserMessageEvent(message_id=queued.message_id, text=queued.text, images=queued.images)
+                for queued, _ in unanswered
+            ),
             SessionClosed(),
         ),
     )

@@ -63,6 +63,7 @@ def number_messages(
             tool_name=_heal(message.tool_name),
             tool_arguments=_heal(message.tool_arguments),
             tool_output=_heal(message.tool_output),
+            images=message.images,
         )
         for offset, message in enumerate(messages)
     )
@@ -78,6 +79,7 @@ def as_framework_message(message: AgentMessage) -> FrameworkMessage:
         tool_name=message.tool_name,
         tool_arguments=message.tool_arguments,
         tool_output=message.tool_output,
+        images=message.images,
     )
 
 

@@ -10,6 +10,7 @@ from dex_agents.codecs.unicode_text import cut_to_bytes, replace_lone_surrogates
 from dex_agents.limits import MAX_TASK_POLL_FAILURES, MAX_TOOL_OUTPUT_BYTES
 from dex_agents.runner.outcomes import ToolReconciliation
 from dex_agents.session.transitions.tool_call_moves import ToolCallMove, move_tool_call
+from dex_agents.wire.images import AgentImageReference
 from dex_agents.wire.tool_calls import AgentToolCall, ToolSettlement
 
 __all__ = [
@@ -35,11 +36,23 @@ def release_tool_call(call: AgentToolCall) -> AgentToolCall:
 
 
 def succeed_tool_call(
-    call: AgentToolCall, output: str, *, attempt: int, started_at: datetime | None, now: datetime
+    call: AgentToolCall,
+    output: str,
+    *,
+    attempt: int,
+    started_at: datetime | None,
+    now: datetime,
+    images: tuple[AgentImageReference, ...] = (),
 ) -> AgentToolCall:
     """Record what a tool returned; a very long output is cut and says so."""
     return finish_tool_call(
-        call, "succeed", now, output=_cut_output(output), attempts=attempt, started_at=started_at
+        call,
+        "succeed",
+        now,
+        output=_cut_output(output),
+        images=images,
+        attempts=attempt,
+        started_at=started_at,
     )
 
 

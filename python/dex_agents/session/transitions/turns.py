@@ -111,7 +111,9 @@ def describe_beginning(view: TurnView) -> tuple[AgentEvent, ...]:
     turn_id, plan = view.turn.turn_id, view.plan
     events: list[AgentEvent] = [
         TurnStarted(turn_id=turn_id),
-        UserMessageEvent(turn_id=turn_id, message_id=first.message_id or "", text=first.text or ""),
+        UserMessageEvent(
+            turn_id=turn_id, message_id=first.message_id or "", text=first.text or "", images=first.images
+        ),
     ]
     if plan is not None and plan.revision == view.turn.approved_plan:
         events.append(PlanUpdated(turn_id=turn_id, plan=plan))
