@@ -58,6 +58,14 @@ _IN_PYTHON: Final = (
         in_history=False,
     ),
     Candidate(
+        "the SDK alone, engine process, full",
+        "benches.end_to_end.bare_turns",
+        (),
+        "as the first, for a bare Flow that keeps texts and nothing else: what a session can come near to",
+        is_ours=True,
+        in_history=False,
+    ),
+    Candidate(
         "LangGraph, async (as shipped)",
         _LANGGRAPH,
         ("--durability", "async", "--synchronous", "shipped"),

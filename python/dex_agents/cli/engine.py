@@ -9,12 +9,12 @@ import json
 import logging
 import signal
 import sys
+from collections.abc import Callable
 from datetime import timedelta
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from dex_agents.errors import EngineError
-from dex_agents.event_loop import run_on_fast_loop
 
 if TYPE_CHECKING:
     Subparsers = argparse._SubParsersAction[argparse.ArgumentParser]  # noqa: SLF001 # pyright: ignore[reportPrivateUsage]
@@ -119,7 +119,8 @@ def run_engine(arguments: argparse.Namespace) -> int:
         line = "%(asctime)s %(levelname)s %(name)s: %(message)s"
         logging.basicConfig(handlers=[handler], level=logging.INFO, format=line)
     try:
-        run_on_fast_loop(_serve(arguments))
+        with asyncio.Runner(loop_factory=_find_loop_factory()) as runner:
+            runner.run(_serve(arguments))
     except (EngineError, ValueError, OSError) as error:
         return _refuse(error)
     except KeyboardInterrupt:
@@ -161,6 +162,16 @@ def run_check(arguments: argparse.Namespace) -> int:
         print(f"dex-agents engine: {len(report.problems)} problems; {_DAMAGE_NOTE}", file=sys.stderr)
         return EXIT_DAMAGED
     return EXIT_OK
+
+
+def _find_loop_factory() -> Callable[[], asyncio.AbstractEventLoop] | None:
+    # For the engine alone, which starts no process and holds no gRPC channel. A Worker does both, and there
+    # uvloop's way of starting a process hangs now and then.
+    try:
+        import uvloop
+    except ImportError:
+        return None
+    return uvloop.new_event_loop
 
 
 def run_stats(arguments: argparse.Namespace) -> int:

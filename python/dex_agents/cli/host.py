@@ -33,7 +33,6 @@ from dex_agents.cli.config import AgentConfig, load_config
 from dex_agents.cli.exit_status import DONE, FAILED, REFUSED
 from dex_agents.cli.task_endings import end_tasks
 from dex_agents.errors import DexAgentsError, EngineInUseError
-from dex_agents.event_loop import run_on_fast_loop
 
 __all__ = ["KEY_VARIABLES", "run_host"]
 
@@ -73,7 +72,7 @@ def run_host(arguments: Sequence[str]) -> int:
     _LOGGER.setLevel(logging.INFO)
     files = AgentFiles.locate(config=chosen.config)
     try:
-        run_on_fast_loop(_serve(files, load_config(files.config), chosen.linger))
+        asyncio.run(_serve(files, load_config(files.config), chosen.linger))
     except DexAgentsError as error:
         _say({"error": str(error)})
         return REFUSED

@@ -111,11 +111,10 @@ class Dispatcher:
         worker.flow_types = frozenset(register.flow_types)
         stream = WorkerStream(worker, register.queue, write)
         worker.streams.add(stream)
-        if any(other.is_acknowledged and other.queue == stream.queue for other in worker.streams):
+        if worker.acknowledged[stream.queue]:
             worker.held.append(stream)
         else:
-            self._acknowledge(stream)
-            worker.idle[stream] = None
+            self._acknowledge_idle(stream)
         self._pump()
         return stream
 
@@ -127,18 +126,19 @@ class Dispatcher:
         worker.idle.pop(stream, None)
         if stream in worker.held:
             worker.held.remove(stream)
+        if stream.is_acknowledged:
+            worker.count_acknowledged(stream, -1)
         if task is not None:
             stream.task = None
             self._drop_carrier(task)
             worker.busy -= 1
         if not worker.streams:
             self._workers.pop(worker.worker_id, None)
-        elif not any(other.is_acknowledged and other.queue == stream.queue for other in worker.streams):
+        elif not worker.acknowledged[stream.queue]:
             spare = next((other for other in worker.held if other.queue == stream.queue), None)
             if spare is not None:
                 worker.held.remove(spare)
-                self._acknowledge(spare)
-                worker.idle[spare] = None
+                self._acknowledge_idle(spare)
         self._pump()
         return task
 
@@ -211,8 +211,9 @@ class Dispatcher:
         if not self._carriers:
             self._is_idle.set()
 
-    def _acknowledge(self, stream: WorkerStream) -> None:
-        stream.is_acknowledged = True
+    def _acknowledge_idle(self, stream: WorkerStream) -> None:
+        stream.worker.count_acknowledged(stream, 1)
+        stream.worker.idle[stream] = None
         stream.write(_ACKNOWLEDGEMENT)
 
     def _pump(self) -> None:
@@ -271,7 +272,7 @@ class Dispatcher:
         was_held = not stream.is_acknowledged
         if was_held:
             worker.held.remove(stream)
-            stream.is_acknowledged = True
+            worker.count_acknowledged(stream, 1)
         worker.idle.pop(stream, None)
         worker.busy += 1
         stream.task = task
@@ -287,13 +288,13 @@ class Dispatcher:
                 self._release(stream, task)
                 if was_held:
                     worker.idle.pop(stream, None)
-                    stream.is_acknowledged = False
+                    worker.count_acknowledged(stream, -1)
                     worker.held.appendleft(stream)
                 self._pump()
                 return
             if was_held:
                 # Not a moment earlier: a Worker closes an acknowledged stream that has nothing to do.
-                self._acknowledge(stream)
+                stream.write(_ACKNOWLEDGEMENT)
             task.is_sent = True
             stream.write(message)
 

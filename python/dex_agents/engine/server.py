@@ -21,7 +21,6 @@ from dex_agents.engine.runs import RUNS_IN_MEMORY
 from dex_agents.engine.store.database import Synchronous, resolve_path
 from dex_agents.engine.store.writer import HISTORY_EVENTS
 from dex_agents.errors import EngineError
-from dex_agents.event_loop import run_on_fast_loop
 
 _LOGGER = logging.getLogger(__name__)
 
@@ -132,9 +131,7 @@ class LocalEngine:
 
         def work() -> None:
             try:
-                run_on_fast_loop(
-                    self._serve(lambda address: loop.call_soon_threadsafe(report, address, None))
-                )
+                asyncio.run(self._serve(lambda address: loop.call_soon_threadsafe(report, address, None)))
             except BaseException as error:  # noqa: BLE001 - handed to whoever starts or stops the engine
                 self._failure = error
                 if not loop.is_closed():

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections import deque
+from collections import Counter, deque
 from collections.abc import Callable
+from typing import Literal
 
 from dex_agents.engine.tasks import Task, TaskKind
 
@@ -23,6 +24,7 @@ class Worker:
         streams: Its open streams.
         idle: Its acknowledged streams without a task, the longest idle first.
         held: Its streams that wait for an acknowledgement, oldest first.
+        acknowledged: How many of its streams are acknowledged, by queue.
         busy: Tasks in flight.
         limit: Tasks it is believed to take at a time.
     """
@@ -33,6 +35,7 @@ class Worker:
         self.streams: set[WorkerStream] = set()
         self.idle: dict[WorkerStream, None] = {}
         self.held: deque[WorkerStream] = deque()
+        self.acknowledged = Counter[str]()
         self.busy = 0
         self.limit: int | None = None
         self._successes = 0
@@ -50,14 +53,21 @@ class Worker:
         return self.limit is None or self.busy < self.limit
 
     def find_stream(self, flow_type: str) -> WorkerStream | None:
-        """Return the longest idle stream that may carry a task of a Flow type, or else a held one."""
+        """Return the longest idle stream that may carry a task of a Flow type, or else a held one.
+
+        Of the held ones, one of the queue with the fewest acknowledged streams: a Worker closes what a queue
+        has too many of, and opening another costs it more than a task.
+        """
         for stream in self.idle:
             if stream.serves(flow_type):
                 return stream
-        for stream in self.held:
-            if stream.serves(flow_type):
-                return stream
-        return None
+        held = [stream for stream in self.held if stream.serves(flow_type)]
+        return min(held, key=lambda stream: self.acknowledged[stream.queue], default=None)
+
+    def count_acknowledged(self, stream: WorkerStream, change: Literal[1, -1]) -> None:
+        """Count a stream as acknowledged, or no longer."""
+        stream.is_acknowledged = change > 0
+        self.acknowledged[stream.queue] += change
 
     def note_success(self) -> None:
         """A task was answered."""

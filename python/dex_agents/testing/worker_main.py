@@ -13,7 +13,6 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from dex_agents.errors import InvalidInputError
-from dex_agents.event_loop import run_on_fast_loop
 from dex_agents.session.flow import AgentSessionFlow
 from dex_agents.session.worker import AgentWorker
 
@@ -67,7 +66,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     announcements = os.dup(1)
     os.dup2(2, 1)
     flow = load_flow(options.factory, options.arguments)
-    run_on_fast_loop(_serve(flow, options.server_address, options.max_concurrent_tasks, announcements))
+    asyncio.run(_serve(flow, options.server_address, options.max_concurrent_tasks, announcements))
     return 0
 
 

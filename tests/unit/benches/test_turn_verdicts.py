@@ -10,7 +10,7 @@ from benches.compare.turn_candidates import choose_candidates
 from benches.compare.turn_tables import TurnResult, TurnResults, judge_turns
 from benches.verdicts import Verdict, print_verdicts
 
-_OURS, _, _, _FAST_PEER, _SLOW_PEER, _ = (candidate.name for candidate in choose_candidates(None))
+_OURS, _, _, _, _FAST_PEER, _SLOW_PEER, _ = (candidate.name for candidate in choose_candidates(None))
 
 
 def _result(seconds_a_turn: float, latencies: list[float] | None = None) -> TurnResult:
