@@ -7,35 +7,26 @@ after any of their events. After each of these moments a snapshot can be taken, 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
-from datetime import UTC, datetime, timedelta
+from dataclasses import dataclass
 
 import msgspec
 
 from dex_agents import texts
-from dex_agents.builtin_loop import ModelInputItem
 from dex_agents.builtin_loop.input_items import (
     build_input_items,
-    build_model_output_message,
     build_tool_result_message,
     build_user_text_message,
     find_open_calls,
 )
-from dex_agents.builtin_loop.stored_items import StoredModelOutput, StoredToolCall
-from dex_agents.codecs.unicode_text import replace_lone_surrogates
+from dex_agents.builtin_loop.stored_items import StoredToolCall
 from dex_agents.limits import MAX_TOOL_CALL_ATTEMPTS
 from dex_agents.runner.outcomes import (
     AgentTurnOutcome,
-    DeferredToolCall,
-    ToolCallsRequested,
     ToolReconciliation,
-    TurnCompleted,
-    TurnContinued,
 )
-from dex_agents.session.state import SessionChange, SessionRules, StartToolCalls, ToolStart, TurnView
+from dex_agents.session.state import TurnView
 from dex_agents.session.transitions.closing import close_session
 from dex_agents.session.transitions.context import compact_context
-from dex_agents.session.transitions.event_filter import EventFilter
 from dex_agents.session.transitions.interrupts import (
     InterruptEnd,
     build_interrupt,
@@ -69,12 +60,9 @@ from dex_agents.session.transitions.turns import (
     decide_model_outcome,
     describe_beginning,
     fail_turn,
-    first_tool_call_number,
-    used_tool_call_ids,
     with_settings_revision,
 )
 from dex_agents.tools.results import describe_tool_result
-from dex_agents.wire.context import ContextSummary
 from dex_agents.wire.events import (
     AgentEvent,
     InterruptClosed,
@@ -87,133 +75,26 @@ from dex_agents.wire.events import (
     ToolCallStarted,
     UserMessageEvent,
 )
-from dex_agents.wire.interrupts import AgentInterrupt, AgentQuestion
-from dex_agents.wire.messages import AgentMessage, FrameworkMessage, QueuedMessage
-from dex_agents.wire.plans import AgentPlan
-from dex_agents.wire.sessions import AgentTurnState, SessionRecord, SessionStatus
+from dex_agents.wire.interrupts import AgentInterrupt
+from dex_agents.wire.messages import FrameworkMessage, QueuedMessage
 from dex_agents.wire.signals import ToolDecision
-from dex_agents.wire.snapshots import AgentSnapshot
-from dex_agents.wire.tool_calls import AgentToolCall, ToolApproval
-from dex_agents.wire.usage import AgentUsage
-
-NOW = datetime(2026, 1, 2, tzinfo=UTC)
-BUILT_IN_TOOLS = frozenset({"ask_user", "durable_wait", "write_todos"})
-RULES = SessionRules(built_in_tools=BUILT_IN_TOOLS, interrupt_deadline=timedelta(hours=1))
-QUESTIONS = (AgentQuestion("q", "Which one?"),)
-PROVIDER, API = "provider", "api"
-
-
-@dataclass(frozen=True)
-class Attempt:
-    """A tool Step that runs."""
-
-    step: str
-    number: int
-
-
-@dataclass(frozen=True)
-class Lost:
-    """Attempts of a Step that died: after how many of its events each."""
-
-    after_events: tuple[int, ...] = ()
-
-
-NOTHING_LOST = Lost()
+from dex_agents.wire.tool_calls import AgentToolCall
+from tests.property.simulated_store import (
+    API,
+    NOTHING_LOST,
+    NOW,
+    PROVIDER,
+    QUESTIONS,
+    RULES,
+    Attempt,
+    Lost,
+    SimulatedStore,
+)
 
 
 @dataclass
-class SimulatedSession:
-    """A session as committed, its Channels, its event Stream, and who waits or runs."""
-
-    record: SessionRecord = field(default_factory=lambda: SessionRecord(started_at=NOW))
-    status: SessionStatus = "idle"
-    messages: list[AgentMessage] = field(default_factory=list[AgentMessage])
-    calls: dict[str, AgentToolCall] = field(default_factory=dict[str, AgentToolCall])
-    interrupts: dict[str, AgentInterrupt] = field(default_factory=dict[str, AgentInterrupt])
-    plan: AgentPlan | None = None
-    summary: ContextSummary | None = None
-    settings_revision: int = 0
-    inbox: list[QueuedMessage] = field(default_factory=list[QueuedMessage])
-    steering: list[QueuedMessage] = field(default_factory=list[QueuedMessage])
-    news: list[AgentToolCall] = field(default_factory=list[AgentToolCall])
-    is_cancelling: bool = False
-    is_closing: bool = False
-    is_beginning: bool = False
-
-    starts: dict[str, ToolStart] = field(default_factory=dict[str, ToolStart])
-    decisions: dict[str, ToolDecision] = field(default_factory=dict[str, ToolDecision])
-    earlier: dict[str, str | None] = field(default_factory=dict[str, str | None])
-    running: dict[str, Attempt] = field(default_factory=dict[str, Attempt])
-
-    stream: list[AgentEvent] = field(default_factory=list[AgentEvent])
-    accepted: list[str] = field(default_factory=list[str])
-    requests: list[tuple[ModelInputItem, ...]] = field(default_factory=list[tuple[ModelInputItem, ...]])
-    snapshots: list[tuple[AgentSnapshot, int]] = field(default_factory=list[tuple[AgentSnapshot, int]])
-    _steps: int = 0
-    _call_steps: dict[str, str] = field(default_factory=dict[str, str])
-
-    # --- What can be seen ---------------------------------------------------------------------------
-
-    @property
-    def turn(self) -> AgentTurnState | None:
-        return self.record.turn
-
-    @property
-    def view(self) -> TurnView:
-        turn = self.record.turn
-        assert turn is not None
-        covered = self.record.covered_through
-        messages = [message for message in self.messages if message.sequence > covered]
-        return TurnView(
-            record=self.record,
-            turn=turn,
-            messages=messages,
-            tool_calls=[self.calls[one] for one in turn.tool_call_ids],
-            summary=self.summary,
-            chunks=tuple(message.sequence for message in messages),
-            plan=self.plan,
-        )
-
-    @property
-    def may_think(self) -> bool:
-        if self.turn is None or self.is_cancelling:
-            return False
-        return all(call.is_final for call in self.view.tool_calls)
-
-    def open_calls(self, *statuses: str) -> list[str]:
-        if self.turn is None or self.is_cancelling:
-            return []
-        return [one.tool_call_id for one in self.view.tool_calls if one.status in statuses]
-
-    def snapshot(self) -> AgentSnapshot:
-        turn = self.record.turn
-        return AgentSnapshot(
-            session_id="s",
-            status="closed" if self.status == "closed" else "idle" if turn is None else "running",
-            turn_count=self.record.turn_count,
-            messages=tuple(self.messages),
-            tool_calls=tuple(self.calls.values()),
-            interrupts=tuple(self.interrupts.values()),
-            queued_messages=(*self.steering, *self.inbox),
-            usage=self.record.usage,
-            started_at=NOW,
-            turn_id=None if turn is None else turn.turn_id,
-            last_turn_outcome=self.record.last_turn_outcome,
-            last_turn_error=self.record.last_turn_error,
-            plan=self.plan,
-            context_summary=self.summary,
-            response_index=0 if turn is None else turn.response_index,
-            settings_revision=self.record.settings_revision,
-        )
-
-    def look(self) -> None:
-        """Take a snapshot, and the place in the Stream where a client goes on from it."""
-        snapshot = self.snapshot()
-        held = EventFilter(snapshot)
-        place = len(self.stream)
-        while place > 0 and not held.ends_what_is_held(self.stream[place - 1]):
-            place -= 1
-        self.snapshots.append((snapshot, place))
+class SimulatedSession(SimulatedStore):
+    """The Steps and commands of a session."""
 
     # --- Commands -----------------------------------------------------------------------------------
 
@@ -530,70 +411,12 @@ class SimulatedSession:
             identifier, text, NOW, plan_mode=plan_mode, steering=steering, approved_plan=approved_plan
         )
 
-    def _perform(
-        self,
-        step: str,
-        events: Sequence[AgentEvent],
-        commit: Callable[[], None] | None,
-        lost: Lost = NOTHING_LOST,
-        response_index: int = 0,
-    ) -> None:
-        self._steps += 1
-        turn_id = None if self.turn is None else self.turn.turn_id
-        number = 0
-        for cut in lost.after_events:
-            number += 1
-            self._write(Attempt(f"{step}-{self._steps}", number), events[:cut], turn_id, response_index)
-            self.look()
-        if commit is not None:
-            self._write(Attempt(f"{step}-{self._steps}", number + 1), events, turn_id, response_index)
-            self.look()
-            commit()
-            self.look()
-
-    def _write(
-        self, attempt: Attempt, events: Sequence[AgentEvent], turn_id: str | None, response_index: int = 0
-    ) -> None:
-        self.stream += [
-            msgspec.structs.replace(
-                event,
-                seq=seq,
-                step=event.step or attempt.step,
-                attempt=event.attempt + attempt.number if event.step else attempt.number,
-                turn_id=event.turn_id or turn_id,
-                response_index=event.response_index or (0 if event.step else response_index),
-            )
-            for seq, event in enumerate(events, 1)
-        ]
-
     def _announce(self, view: TurnView, *, for_good: bool = False) -> list[AgentEvent]:
         named, above = f"{view.turn.turn_id} begins", 1000 if for_good else 0
         return [
             msgspec.structs.replace(event, step=named, attempt=above, response_index=0)
             for event in describe_beginning(view)
         ]
-
-    def _commit(self, change: SessionChange) -> None:
-        self.is_beginning = False
-        self.record = change.record
-        self.status = change.status
-        self.messages += change.new_messages
-        for call in change.tool_calls:
-            self.calls[call.tool_call_id] = call
-        for one in change.opened_interrupts:
-            self.interrupts[one.interrupt_id] = one
-        for identifier in change.closed_interrupts:
-            self.interrupts.pop(identifier, None)
-        if change.plan is not None:
-            self.plan = change.plan
-        if change.context_summary is not None:
-            self.summary = change.context_summary
-        if isinstance(change.next_step, StartToolCalls):
-            self.starts |= {start.tool_call.tool_call_id: start for start in change.next_step.starts}
-        if change.ends_turn:
-            self.is_cancelling = False
-            for things in (self.starts, self.decisions, self.earlier, self.running):
-                things.clear()
 
     def _complete(self, attempt: Attempt, final: AgentToolCall) -> None:
         before = self.calls[final.tool_call_id]
@@ -670,78 +493,3 @@ class SimulatedSession:
         left = cancel_tool_call(self.calls[tool_call_id], NOW, was_started=tool_call_id in self.running)
         self._steps += 1
         self._complete(Attempt(f"CallTool-{self._steps}", 1), left)
-
-
-# --- What a model says ------------------------------------------------------------------------------
-
-
-def answer(
-    text: str, error: str | None = None
-) -> Callable[[TurnView, tuple[FrameworkMessage, ...]], AgentTurnOutcome]:
-    def decide(view: TurnView, results: tuple[FrameworkMessage, ...]) -> AgentTurnOutcome:
-        said = build_model_output_message(StoredModelOutput(PROVIDER, API, text=_storable(text)))
-        return TurnCompleted(new_messages=(*results, said), usage=AgentUsage(model_calls=1), turn_error=error)
-
-    return decide
-
-
-def go_on(text: str) -> Callable[[TurnView, tuple[FrameworkMessage, ...]], AgentTurnOutcome]:
-    def decide(view: TurnView, results: tuple[FrameworkMessage, ...]) -> AgentTurnOutcome:
-        said = build_model_output_message(StoredModelOutput(PROVIDER, API, text=_storable(text)))
-        more = build_user_text_message("go on")
-        return TurnContinued(
-            framework_run_state="x", new_messages=(*results, said, more), usage=AgentUsage(model_calls=1)
-        )
-
-    return decide
-
-
-def ask_for(
-    text: str, calls: Sequence[DeferredToolCall]
-) -> Callable[[TurnView, tuple[FrameworkMessage, ...]], AgentTurnOutcome]:
-    """Ask for calls, each under an ID that the session has not used."""
-
-    def decide(view: TurnView, results: tuple[FrameworkMessage, ...]) -> AgentTurnOutcome:
-        used = set(used_tool_call_ids(view))
-        named: list[DeferredToolCall] = []
-        for call in calls:
-            k = first_tool_call_number(view)
-            candidate = call.model_call_id if k == 1 else f"{call.model_call_id}#{k}"
-            while candidate in used:
-                k += 1
-                candidate = f"{call.model_call_id}#{k}"
-            used.add(candidate)
-            named.append(msgspec.structs.replace(call, tool_call_id=candidate))
-        stored = tuple(
-            StoredToolCall(
-                one.tool_call_id,
-                one.model_call_id,
-                one.tool_name,
-                replace_lone_surrogates(one.arguments),
-            )
-            for one in named
-        )
-        said = build_model_output_message(
-            StoredModelOutput(PROVIDER, API, text=_storable(text), tool_calls=stored)
-        )
-        return ToolCallsRequested(
-            framework_run_state="x",
-            tool_calls=tuple(named),
-            usage=AgentUsage(model_calls=1),
-            new_messages=(*results, said),
-        )
-
-    return decide
-
-
-def _storable(text: str) -> str:
-    return replace_lone_surrogates(text) if text.strip() else ""
-
-
-def approval(*, approves: bool, edited: bool = False) -> ToolDecision:
-    given = ToolApproval("approve" if approves else "reject", NOW, edited=edited)
-    return ToolDecision(approval=given, effective_arguments='{"edited": true}' if edited else None)
-
-
-def answers(text: str) -> ToolDecision:
-    return ToolDecision(answers={"q": text})

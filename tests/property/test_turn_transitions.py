@@ -29,18 +29,9 @@ from dex_agents.wire.tool_calls import (
     ToolEffect,
 )
 from tests.oracles.session_view import Screen, SessionView, show_snapshot
-from tests.property.session_simulation import (
-    API,
-    NOTHING_LOST,
-    PROVIDER,
-    Lost,
-    SimulatedSession,
-    answer,
-    answers,
-    approval,
-    ask_for,
-    go_on,
-)
+from tests.property.session_simulation import SimulatedSession
+from tests.property.simulated_replies import answer, answers, approval, ask_for, go_on
+from tests.property.simulated_store import API, NOTHING_LOST, PROVIDER, Lost
 
 _WAITING = ("waiting_for_approval", "waiting_for_answer", "waiting_for_time")
 

@@ -164,16 +164,6 @@ def run_check(arguments: argparse.Namespace) -> int:
     return EXIT_OK
 
 
-def _find_loop_factory() -> Callable[[], asyncio.AbstractEventLoop] | None:
-    # For the engine alone, which starts no process and holds no gRPC channel. A Worker does both, and there
-    # uvloop's way of starting a process hangs now and then.
-    try:
-        import uvloop
-    except ImportError:
-        return None
-    return uvloop.new_event_loop
-
-
 def run_stats(arguments: argparse.Namespace) -> int:
     """Print the reports of a running engine and return the exit status."""
     try:
@@ -197,6 +187,16 @@ class JsonFormatter(logging.Formatter):
         if record.exc_info:
             entry["error"] = self.formatException(record.exc_info)
         return json.dumps(entry, ensure_ascii=False)
+
+
+def _find_loop_factory() -> Callable[[], asyncio.AbstractEventLoop] | None:
+    # For the engine alone, which starts no process and holds no gRPC channel. A Worker does both, and there
+    # uvloop's way of starting a process hangs now and then.
+    try:
+        import uvloop
+    except ImportError:
+        return None
+    return uvloop.new_event_loop
 
 
 async def _serve(arguments: argparse.Namespace) -> None:

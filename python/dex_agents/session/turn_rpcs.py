@@ -62,7 +62,11 @@ class TurnRpcs:
 
     @rpc
     def send_user_message(self, context: Context, input: SendUserMessageRequest) -> RPCResult[CommandReply]:
-        """Accept a message; the receipt under its ID must be locked and loaded."""
+        """Queue a message, also in an idle session, whose next turn takes it then.
+
+        For callers that cannot repeat a refused command; any other calls `begin_turn`. The receipt under its
+        ID must be locked and loaded.
+        """
         return self._refuse(context, input) or self._accept(context, input)
 
     @rpc(lock_attributes=(TURN_GATE.lock(),), load_channels=(IDLE,))

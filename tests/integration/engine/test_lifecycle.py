@@ -187,11 +187,18 @@ def test_a_mode_that_does_not_exist_is_refused(tmp_path: Path) -> None:
         LocalEngine(tmp_path / "engine.db", synchronous="off")  # type: ignore[arg-type]
 
 
-async def run_command(*arguments: str) -> asyncio.subprocess.Process:
+_WITHOUT_UVLOOP = """
+import sys
+sys.modules["uvloop"] = None
+from dex_agents.cli.main import main
+sys.exit(main(sys.argv[1:]))
+"""
+
+
+async def run_command(*arguments: str, has_uvloop: bool = True) -> asyncio.subprocess.Process:
     return await asyncio.create_subprocess_exec(
         sys.executable,
-        "-m",
-        "dex_agents",
+        *(("-m", "dex_agents") if has_uvloop else ("-c", _WITHOUT_UVLOOP)),
         "engine",
         *arguments,
         stdout=asyncio.subprocess.PIPE,
@@ -211,6 +218,20 @@ async def test_the_command_says_where_it_listens_and_ends_with_a_signal(
     process.send_signal(number)
     output, _ = await process.communicate()
     assert (process.returncode, output) == (0, b"")
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="only Linux says which libraries a process has loaded")
+@pytest.mark.parametrize("has_uvloop", [True, False])
+async def test_the_command_runs_on_uvloop_where_it_is_installed(tmp_path: Path, has_uvloop: bool) -> None:
+    arguments = ("--data", str(tmp_path / "engine.db"), "--listen", "127.0.0.1:0")
+    process = await run_command(*arguments, has_uvloop=has_uvloop)
+    assert process.stdout is not None
+    assert b"listening on" in await process.stdout.readline()
+    loaded = Path(f"/proc/{process.pid}/maps").read_text(encoding="utf-8")
+    process.send_signal(signal.SIGTERM)
+    await process.communicate()
+    assert process.returncode == 0
+    assert ("uvloop" in loaded) is has_uvloop
 
 
 async def test_the_command_refuses_a_used_database_without_a_traceback(tmp_path: Path) -> None:

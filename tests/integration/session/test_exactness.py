@@ -255,16 +255,17 @@ async def test_messages_keep_their_order_while_the_session_begins(
 
 async def test_a_session_that_is_closed_while_a_message_begins_its_turn_ends(tmp_path: Path) -> None:
     flow = _HeldBegin(obedient)
-    async with serve(tmp_path / "a.db", flow) as client:
+    async with _serve_with_sdk_client(tmp_path / "a.db", flow) as (client, sdk_client):
         await client.start_session("s")
         await client.wait_for_idle("s")
         sending = asyncio.create_task(client.send_user_message("s", "hello"))
         await flow.decided.wait()
-        closing = asyncio.create_task(client.close_session("s"))
-        await asyncio.sleep(0)
+        # Decided now, it would not know of the turn and would leave it running in a closed session.
+        with pytest.raises(RpcLockConflictError):
+            await sdk_client.invoke_rpc(flow.close_session, "s", CloseSessionRequest("request-1"))
         flow.may_commit.set()
         assert await sending
-        assert (await closing).turn_count == 1
+        assert (await client.close_session("s")).turn_count == 1
         snapshot = await client.get_agent_snapshot("s")
     assert snapshot.messages[0].text == "hello"
     assert snapshot.last_turn_outcome in ("cancelled", "completed")

@@ -26,7 +26,6 @@ _FLUSH_SECONDS: Final = 0.05
 _BATCH_CHARACTERS: Final = 32 * 1024
 """A Stream message stays far below the 4 MiB that a Dex client can receive."""
 
-
 _LAST_ANNOUNCEMENT: Final = 1000
 """Above every number of attempts that a model call has."""
 
