@@ -111,7 +111,6 @@ async def open_peer(folder: Path) -> AsyncIterator[TurnPeer]:
         config={
             "name": "bench-turns",
             "system_database_url": f"sqlite:///{folder / STORE_NAME}",
-            "run_admin_server": False,
             "log_level": "ERROR",
         }
     )
